@@ -1,0 +1,241 @@
+//! The schema of `events.jsonl`: one object a line, the field `event` first.
+//!
+//! Events are the single source of every table, plot, metric and decision. Fields are added, never
+//! renamed. Times are seconds since the run's start; sizes are bytes.
+
+use crate::ids::{Generation, PushId, Staleness, Version, WorkerId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One line of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The first line.
+    RunStart(RunStart),
+    /// A worker joined, or came back.
+    Join(Join),
+    /// A worker left, or its session broke.
+    Leave(Leave),
+    /// The server decided on a push.
+    Update(Update),
+    /// The evaluator reported.
+    Eval(Eval),
+    /// The last line.
+    RunEnd(RunEnd),
+}
+
+/// What is run, so that the log can be read on its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunStart {
+    /// `run.name`.
+    pub config_name: String,
+    /// Trainers expected.
+    pub num_workers: u32,
+    /// The data set's name.
+    pub dataset: String,
+    /// The model's name.
+    pub model: String,
+    /// Samples a batch.
+    pub batch_size: usize,
+    /// Injected delay by worker, seconds.
+    pub compute_delay: BTreeMap<u32, f64>,
+    /// Injected communication delay.
+    pub comm_delay_ms: f64,
+    /// Injected uplink rate, 0 for none.
+    pub bandwidth_mbps: f64,
+    /// Unix time, seconds.
+    pub started_at: f64,
+    /// Seed of the run.
+    pub seed: u64,
+    /// The server's life.
+    pub generation: Generation,
+    /// `async`, `ssp` or `sync`.
+    pub mode: String,
+    /// The codec that workers start with, as text.
+    pub compression: String,
+    /// Whether error feedback is on.
+    pub error_feedback: bool,
+    /// Entries of all tensors.
+    pub parameters: u64,
+    /// The layout's fingerprint.
+    pub layout: String,
+    /// Stopping rule, so that progress can be told.
+    pub max_updates: u64,
+    /// Accuracy whose first reaching is reported.
+    pub target_accuracy: Option<f64>,
+}
+
+/// A worker joined.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Join {
+    /// Its identity; absent for an evaluator.
+    pub worker_id: Option<WorkerId>,
+    /// `trainer` or `evaluator`.
+    pub role: String,
+    /// What it calls itself: host and process.
+    pub name: String,
+    /// Whether this process had joined before.
+    pub rejoined: bool,
+    /// Seconds since the start.
+    pub elapsed_s: f64,
+}
+
+/// A worker left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Leave {
+    /// Its identity; absent for an evaluator.
+    pub worker_id: Option<WorkerId>,
+    /// `trainer` or `evaluator`.
+    pub role: String,
+    /// Why, in words.
+    pub reason: String,
+    /// Bytes of its connection that the server received, framing included.
+    pub uplink_frame_bytes: u64,
+    /// Bytes of its connection that the server sent, framing included.
+    pub downlink_frame_bytes: u64,
+    /// Seconds since the start.
+    pub elapsed_s: f64,
+}
+
+/// What became of a push.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Applied with full weight.
+    Accepted,
+    /// Applied with less weight, being stale.
+    Downweighted,
+    /// Not applied.
+    Rejected,
+}
+
+/// Why a push was rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RejectReason {
+    /// `tau > s_max`.
+    Stale,
+    /// Sync mode: its round had been released.
+    Late,
+    /// A NaN or an infinity among its values.
+    NonFinite,
+    /// Computed in another life of the server.
+    WrongGeneration,
+    /// Computed from a version that does not exist yet.
+    FutureVersion,
+    /// Its id was used before, and the verdict is no longer known.
+    ForgottenId,
+    /// The run was over.
+    Stopped,
+}
+
+impl RejectReason {
+    /// The name in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stale => "stale",
+            Self::Late => "late",
+            Self::NonFinite => "non_finite",
+            Self::WrongGeneration => "wrong_generation",
+            Self::FutureVersion => "future_version",
+            Self::ForgottenId => "forgotten_id",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// The server decided on a push.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Update {
+    /// Who pushed.
+    pub worker_id: WorkerId,
+    /// The server's version after the decision; a rejection leaves it as it was.
+    pub version: Version,
+    /// `tau`; 0 in sync mode.
+    pub staleness: Staleness,
+    /// What the codec emitted.
+    pub payload_bytes: u64,
+    /// How much of it arrived: less than `payload_bytes` when the push was refused early.
+    pub received_bytes: u64,
+    /// Seconds the worker waited for parameters.
+    pub fetch_s: f64,
+    /// Seconds the worker computed, injected delay included.
+    pub compute_s: f64,
+    /// Seconds the worker encoded.
+    pub encode_s: f64,
+    /// What was decided.
+    pub decision: Decision,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<RejectReason>,
+    /// Weight of the gradient in the update; 0 when rejected.
+    pub weight: f64,
+    /// L2 norm of the worker's residual after encoding.
+    pub residual_norm: f64,
+    /// Mean training loss of the batch.
+    pub loss: f64,
+    /// Samples in the batch.
+    pub samples: u32,
+    /// The push's number at its worker.
+    pub push_id: PushId,
+    /// Learning rate of the update; 0 when rejected.
+    pub lr: f64,
+    /// Seconds since the start.
+    pub elapsed_s: f64,
+}
+
+/// The evaluator reported.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Eval {
+    /// The version that was measured.
+    pub version: Version,
+    /// Share of the test set that was classified rightly.
+    pub test_accuracy: f64,
+    /// Mean cross-entropy on the test set.
+    pub test_loss: f64,
+    /// Seconds since the start when the measured version was current.
+    pub elapsed_s: f64,
+    /// Seconds since the start when the report arrived.
+    pub reported_s: f64,
+    /// Seconds that the evaluation took.
+    pub eval_s: f64,
+}
+
+/// The sums of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// Updates applied (rounds, in sync mode).
+    pub applied_updates: u64,
+    /// Pushes rejected.
+    pub rejected_updates: u64,
+    /// Rejected share of all pushes.
+    pub rejected_frac: f64,
+    /// Payload bytes of all pushes, as the codecs emitted them.
+    pub total_bytes: u64,
+    /// Payload bytes that arrived: less than `total_bytes` by what early refusal saved.
+    pub received_bytes: u64,
+    /// Dense bytes times pushes.
+    pub raw_bytes: u64,
+    /// `raw_bytes / total_bytes`.
+    pub compression_ratio: f64,
+    /// Applied updates a second, up to the stop.
+    pub updates_per_sec: f64,
+    /// Seconds from the start to the stop; draining is not in it.
+    pub elapsed_s: f64,
+    /// Mean staleness of all pushes.
+    pub mean_staleness: f64,
+    /// Largest staleness.
+    pub max_staleness: u64,
+    /// Of the last evaluation.
+    pub final_test_accuracy: Option<f64>,
+    /// Of the last evaluation.
+    pub final_test_loss: Option<f64>,
+    /// Bytes received on workers' connections, framing included.
+    pub uplink_frame_bytes: u64,
+    /// Bytes sent on workers' connections, framing included.
+    pub downlink_frame_bytes: u64,
+    /// Why the run stopped, in words.
+    pub reason: String,
+}

@@ -1,0 +1,1 @@
+//! What both daemons share: configuration, tracing, metrics endpoint, signals.

@@ -1,0 +1,1 @@
+//! Summaries of runs, from their event logs.

@@ -1,0 +1,1 @@
+//! Models, data sets, gradients and evaluation on libtorch.

@@ -1,0 +1,1 @@
+//! The wire: generated messages and their conversion to and from core types.

@@ -1,0 +1,2 @@
+//! The command line of operators and researchers.
+fn main() {}
