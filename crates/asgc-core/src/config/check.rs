@@ -40,7 +40,7 @@ type Rule<'a> = dyn FnMut(bool, &'static str, &str) + 'a;
 
 /// Whether `name` can be a folder of its own: no path, no control characters, no device name.
 #[must_use]
-pub fn is_plain_name(name: &str) -> bool {
+pub(crate) fn is_plain_name(name: &str) -> bool {
     let reserved = ["con", "nul", "prn", "aux"];
     !name.is_empty()
         && name.len() <= 100
