@@ -10,10 +10,24 @@
 //! | [`layout`] | which tensors a model has, and the fingerprint of that list |
 //! | [`config`] | the one configuration schema of all programs |
 //! | [`codec`] | identity, Top-K and quantize, with exact byte accounting |
+//! | [`feedback`] | error feedback: the residual and its rollback |
+//! | [`staleness`] | the bounded-staleness policy |
+//! | [`optimizer`] | the server's update and its learning-rate schedule |
+//! | [`parameters`] | the parameters as copy-on-write chunks |
+//! | [`push`] | a push, its header and its verdict |
+//! | [`server`] | the server's state machine |
+//! | [`worker`] | the worker's state machine |
 //! | [`event`] | the schema of `events.jsonl` |
 
 pub mod codec;
 pub mod config;
 pub mod event;
+pub mod feedback;
 pub mod ids;
 pub mod layout;
+pub mod optimizer;
+pub mod parameters;
+pub mod push;
+pub mod server;
+pub mod staleness;
+pub mod worker;

@@ -34,7 +34,11 @@ impl Encoder {
     /// `seed` drives stochastic rounding.
     #[must_use]
     pub fn new(layout: Arc<Layout>, seed: u64) -> Self {
-        Self { layout, seed, keys: Vec::new() }
+        Self {
+            layout,
+            seed,
+            keys: Vec::new(),
+        }
     }
 
     /// The layout of the vectors.
@@ -49,7 +53,11 @@ impl Encoder {
     /// # Panics
     /// When `values` has another length than the layout.
     pub fn encode(&mut self, values: &[f32], codec: Codec, nonce: u64) -> Result<Payload, NonFinite> {
-        assert_eq!(values.len(), self.layout.parameters(), "a gradient has the layout's length");
+        assert_eq!(
+            values.len(),
+            self.layout.parameters(),
+            "a gradient has the layout's length"
+        );
         self.check_finite(values)?;
         let layout = Arc::clone(&self.layout);
         let mut bytes = BytesMut::with_capacity(codec.payload_bytes(&layout) as usize);
@@ -65,7 +73,11 @@ impl Encoder {
                     .ok_or_else(|| self.too_large(i, tensor))?,
             }
         }
-        Ok(Payload { format: codec.format(), entries, bytes: bytes.freeze() })
+        Ok(Payload {
+            format: codec.format(),
+            entries,
+            bytes: bytes.freeze(),
+        })
     }
 
     fn check_finite(&self, values: &[f32]) -> Result<(), NonFinite> {
@@ -74,15 +86,32 @@ impl Encoder {
             return Ok(());
         }
         let flat = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
-        let (i, range) = self.layout.ranges().enumerate().find(|(_, r)| r.contains(&flat)).unwrap_or((0, 0..0));
+        let (i, range) = self
+            .layout
+            .ranges()
+            .enumerate()
+            .find(|(_, r)| r.contains(&flat))
+            .unwrap_or((0, 0..0));
         let tensor = self.layout.tensors()[i].name.clone();
-        Err(NonFinite { tensor, entry: flat - range.start, value: values[flat] })
+        Err(NonFinite {
+            tensor,
+            entry: flat - range.start,
+            value: values[flat],
+        })
     }
 
     /// The values are finite but their norm is not.
     fn too_large(&self, tensor: usize, values: &[f32]) -> NonFinite {
         let largest = |(_, a): &(usize, &f32), (_, b): &(usize, &f32)| a.abs().total_cmp(&b.abs());
-        let (entry, &value) = values.iter().enumerate().max_by(largest).unwrap_or((0, &f32::INFINITY));
-        NonFinite { tensor: self.layout.tensors()[tensor].name.clone(), entry, value }
+        let (entry, &value) = values
+            .iter()
+            .enumerate()
+            .max_by(largest)
+            .unwrap_or((0, &f32::INFINITY));
+        NonFinite {
+            tensor: self.layout.tensors()[tensor].name.clone(),
+            entry,
+            value,
+        }
     }
 }

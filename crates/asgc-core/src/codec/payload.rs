@@ -81,12 +81,19 @@ impl Payload {
         let tensors = layout.tensors().len();
         let expected = if format == Format::TopK { tensors } else { 0 };
         if entries.len() != expected {
-            return Err(PayloadError::EntryCounts { found: entries.len(), expected });
+            return Err(PayloadError::EntryCounts {
+                found: entries.len(),
+                expected,
+            });
         }
         let counts = entries.iter().zip(layout.ranges()).enumerate();
         for (tensor, (&entries, range)) in counts {
             if entries as usize > range.len() {
-                return Err(PayloadError::TooManyEntries { tensor, entries, len: range.len() });
+                return Err(PayloadError::TooManyEntries {
+                    tensor,
+                    entries,
+                    len: range.len(),
+                });
             }
         }
         Ok(match format {
@@ -100,9 +107,15 @@ impl Payload {
     pub fn check(self, layout: &Arc<Layout>) -> Result<CheckedPayload, PayloadError> {
         let expected = Self::expected_bytes(self.format, &self.entries, layout)?;
         if self.bytes.len() as u64 != expected {
-            return Err(PayloadError::Length { found: self.bytes.len() as u64, expected });
+            return Err(PayloadError::Length {
+                found: self.bytes.len() as u64,
+                expected,
+            });
         }
-        let checked = CheckedPayload { payload: self, layout: Arc::clone(layout) };
+        let checked = CheckedPayload {
+            payload: self,
+            layout: Arc::clone(layout),
+        };
         checked.try_for_each(|tensor, range, piece| check_indices(tensor, range.len(), piece))?;
         checked.try_for_each(|tensor, _, piece| match is_finite(piece) {
             true => Ok(()),
@@ -113,7 +126,9 @@ impl Payload {
 }
 
 fn check_indices(tensor: usize, len: usize, piece: Piece<'_>) -> Result<(), PayloadError> {
-    let Piece::Sparse { indices: bytes, .. } = piece else { return Ok(()) };
+    let Piece::Sparse { indices: bytes, .. } = piece else {
+        return Ok(());
+    };
     let mut next = 0;
     for index in indices(bytes) {
         if index >= len {
@@ -154,6 +169,12 @@ impl CheckedPayload {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.payload.bytes.is_empty()
+    }
+
+    /// Entries of the decoded vector.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        self.layout.parameters()
     }
 
     /// The bytes and how to read them.
@@ -213,14 +234,22 @@ impl CheckedPayload {
         for (tensor, range) in self.layout.ranges().enumerate() {
             let len = range.len();
             let piece = match self.payload.format {
-                Format::Identity => Piece::Dense { values: take(&mut rest, 4 * len) },
+                Format::Identity => Piece::Dense {
+                    values: take(&mut rest, 4 * len),
+                },
                 Format::TopK => {
                     let bytes = 4 * self.payload.entries[tensor] as usize;
-                    Piece::Sparse { indices: take(&mut rest, bytes), values: take(&mut rest, bytes) }
+                    Piece::Sparse {
+                        indices: take(&mut rest, bytes),
+                        values: take(&mut rest, bytes),
+                    }
                 }
                 Format::Quantize => {
                     let scale = floats(take(&mut rest, 4)).next().unwrap_or(0.0);
-                    Piece::Quantized { scale, codes: take(&mut rest, len) }
+                    Piece::Quantized {
+                        scale,
+                        codes: take(&mut rest, len),
+                    }
                 }
             };
             visit(tensor, range, piece)?;

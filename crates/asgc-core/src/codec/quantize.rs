@@ -15,7 +15,11 @@ use rand::Rng;
 pub(super) fn encode(values: &[f32], bits: Bits, rng: &mut impl Rng, out: &mut BytesMut) -> Option<()> {
     let levels = f32::from(bits.levels());
     // In f64 neither the squares of the largest nor of the smallest floats leave the range.
-    let norm = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
+    let norm = values
+        .iter()
+        .map(|&v| f64::from(v) * f64::from(v))
+        .sum::<f64>()
+        .sqrt();
     let scale = (norm / f64::from(levels)) as f32;
     if !(scale * levels).is_finite() {
         return None;
@@ -25,14 +29,18 @@ pub(super) fn encode(values: &[f32], bits: Bits, rng: &mut impl Rng, out: &mut B
     if scale == 0.0 {
         out.put_bytes(0, values.len());
     } else {
-        values.iter().for_each(|&value| out.put_i8(round(value / scale, levels, rng)));
+        values
+            .iter()
+            .for_each(|&value| out.put_i8(round(value / scale, levels, rng)));
     }
     Some(())
 }
 
 /// Whether every code gives a finite value with this scale.
 pub(super) fn decodes_finite(scale: f32, codes: &[u8]) -> bool {
-    let largest = codes.iter().fold(0, |max, code| code.cast_signed().unsigned_abs().max(max));
+    let largest = codes
+        .iter()
+        .fold(0, |max, code| code.cast_signed().unsigned_abs().max(max));
     // Also for codes of zero: 0 * infinity is not a number.
     scale.is_finite() && (scale * f32::from(largest)).is_finite()
 }

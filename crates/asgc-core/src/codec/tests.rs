@@ -7,7 +7,10 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 fn layout(lens: &[usize]) -> Arc<Layout> {
-    let spec = |(i, &len): (usize, &usize)| TensorSpec { name: format!("t{i}"), shape: vec![len] };
+    let spec = |(i, &len): (usize, &usize)| TensorSpec {
+        name: format!("t{i}"),
+        shape: vec![len],
+    };
     Arc::new(Layout::new(lens.iter().enumerate().map(spec).collect()).unwrap())
 }
 
@@ -20,7 +23,9 @@ fn quantize(bits: u8) -> Codec {
 }
 
 fn encode(layout: &Arc<Layout>, values: &[f32], codec: Codec) -> CheckedPayload {
-    let payload = Encoder::new(Arc::clone(layout), 7).encode(values, codec, 1).unwrap();
+    let payload = Encoder::new(Arc::clone(layout), 7)
+        .encode(values, codec, 1)
+        .unwrap();
     payload.check(layout).unwrap()
 }
 
@@ -49,7 +54,10 @@ fn payload_bytes_are_the_published_ones() {
 #[test]
 fn topk_picks_by_magnitude_and_keeps_the_sign() {
     let check = |values: &[f32], rho, expect: &[f32]| {
-        assert_eq!(encode(&layout(&[values.len()]), values, topk(rho)).decode(), expect);
+        assert_eq!(
+            encode(&layout(&[values.len()]), values, topk(rho)).decode(),
+            expect
+        );
     };
     check(&[-10.0, 1.0, 2.0, 0.5], 0.25, &[-10.0, 0.0, 0.0, 0.0]);
     check(&[3.0], 0.01, &[3.0]);
@@ -64,11 +72,24 @@ fn topk_picks_by_magnitude_and_keeps_the_sign() {
 
 #[test]
 fn quantize_survives_what_has_no_scale() {
-    for values in [vec![0.0; 5], vec![1e-42; 5], vec![0.0, 1e38, 0.0], vec![], vec![-1e-45]] {
+    for values in [
+        vec![0.0; 5],
+        vec![1e-42; 5],
+        vec![0.0, 1e38, 0.0],
+        vec![],
+        vec![-1e-45],
+    ] {
         for bits in 2..=8 {
-            let decoded = encode(&layout(&[values.len(), 1]), &[&values[..], &[1.0]].concat(), quantize(bits));
+            let decoded = encode(
+                &layout(&[values.len(), 1]),
+                &[&values[..], &[1.0]].concat(),
+                quantize(bits),
+            );
             let decoded = decoded.decode();
-            assert!(decoded.iter().all(|v| v.is_finite()), "{values:?} at {bits} bits: {decoded:?}");
+            assert!(
+                decoded.iter().all(|v| v.is_finite()),
+                "{values:?} at {bits} bits: {decoded:?}"
+            );
             assert_ne!(decoded.last(), Some(&0.0), "the layer beside it is not skipped");
         }
     }
@@ -88,7 +109,10 @@ fn quantize_is_unbiased() {
     }
     for (sum, value) in sum.iter().zip(values) {
         // One level is the norm, 1: the mean of 20,000 draws is within 5 standard errors of 0.0035.
-        assert!((sum / draws as f64 - f64::from(value)).abs() < 0.018, "{sum} for {value}");
+        assert!(
+            (sum / draws as f64 - f64::from(value)).abs() < 0.018,
+            "{sum} for {value}"
+        );
     }
 }
 
@@ -96,7 +120,11 @@ fn quantize_is_unbiased() {
 fn rounding_follows_seed_and_nonce_alone() {
     let layout = layout(&[64]);
     let values: Vec<f32> = (0..64).map(|i| (i as f32 * 0.7).sin()).collect();
-    let draw = |seed, nonce| Encoder::new(Arc::clone(&layout), seed).encode(&values, quantize(3), nonce).unwrap();
+    let draw = |seed, nonce| {
+        Encoder::new(Arc::clone(&layout), seed)
+            .encode(&values, quantize(3), nonce)
+            .unwrap()
+    };
     assert_eq!(draw(1, 1), draw(1, 1));
     assert_ne!(draw(1, 1), draw(1, 2));
     assert_ne!(draw(1, 1), draw(2, 1));
@@ -107,7 +135,9 @@ fn a_value_that_is_not_finite_is_named() {
     let layout = layout(&[2, 3]);
     let mut encoder = Encoder::new(Arc::clone(&layout), 0);
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        let error = encoder.encode(&[0.0, 1.0, 2.0, bad, 4.0], topk(0.5), 1).unwrap_err();
+        let error = encoder
+            .encode(&[0.0, 1.0, 2.0, bad, 4.0], topk(0.5), 1)
+            .unwrap_err();
         assert_eq!((error.tensor.as_str(), error.entry), ("t1", 1));
     }
     // Finite values whose norm is not.
@@ -118,7 +148,11 @@ fn a_value_that_is_not_finite_is_named() {
 #[test]
 fn empty_and_all_zero_payloads_are_legal() {
     let layout = layout(&[2, 3]);
-    let empty = Payload { format: Format::TopK, entries: vec![0, 0], bytes: Bytes::new() };
+    let empty = Payload {
+        format: Format::TopK,
+        entries: vec![0, 0],
+        bytes: Bytes::new(),
+    };
     assert_eq!(empty.check(&layout).unwrap().decode(), [0.0; 5]);
     for codec in [Codec::Identity, topk(0.5), quantize(8)] {
         assert_eq!(encode(&layout, &[0.0; 5], codec).decode(), [0.0; 5]);
@@ -130,8 +164,15 @@ fn each_kind_of_rubbish_is_named() {
     let layout = layout(&[4, 2]);
     let sparse = |entries: &[u32], indices: &[i32], values: &[f32]| {
         let indices = indices.iter().flat_map(|i| i.to_le_bytes());
-        let bytes = indices.chain(values.iter().flat_map(|v| v.to_le_bytes())).collect::<Vec<_>>();
-        Payload { format: Format::TopK, entries: entries.to_vec(), bytes: bytes.into() }.check(&layout)
+        let bytes = indices
+            .chain(values.iter().flat_map(|v| v.to_le_bytes()))
+            .collect::<Vec<_>>();
+        Payload {
+            format: Format::TopK,
+            entries: entries.to_vec(),
+            bytes: bytes.into(),
+        }
+        .check(&layout)
     };
     let says = |checked: Result<CheckedPayload, PayloadError>| checked.unwrap_err().to_string();
     assert!(says(sparse(&[1, 0], &[402_653_634], &[1.0])).contains("402653634 is out of range"));
@@ -147,27 +188,46 @@ fn each_kind_of_rubbish_is_named() {
         bytes.extend([1, 2, 3, 4]);
         bytes.extend(1.0f32.to_le_bytes());
         bytes.extend([128, 127]);
-        Payload { format: Format::Quantize, entries: vec![], bytes: bytes.into() }.check(&layout)
+        Payload {
+            format: Format::Quantize,
+            entries: vec![],
+            bytes: bytes.into(),
+        }
+        .check(&layout)
     };
-    assert_eq!(quantized(0.5).unwrap().decode(), [0.5, 1.0, 1.5, 2.0, -128.0, 127.0]);
+    assert_eq!(
+        quantized(0.5).unwrap().decode(),
+        [0.5, 1.0, 1.5, 2.0, -128.0, 127.0]
+    );
     assert!(says(quantized(f32::NAN)).contains("not finite"));
-    assert!(says(quantized(f32::MAX)).contains("not finite"), "the product overflows");
+    assert!(
+        says(quantized(f32::MAX)).contains("not finite"),
+        "the product overflows"
+    );
 }
 
 #[test]
 fn golden_files_hold_the_formats() {
     let layout = layout(&[3, 1, 8]);
-    let values: Vec<f32> = (0..12).map(|i| (i as f32 - 5.5) * if i % 3 == 0 { 0.25 } else { -1.5 }).collect();
-    for (name, codec) in
-        [("identity", Codec::Identity), ("topk_0.25", topk(0.25)), ("quantize_8", quantize(8)), ("quantize_2", quantize(2))]
-    {
+    let values: Vec<f32> = (0..12)
+        .map(|i| (i as f32 - 5.5) * if i % 3 == 0 { 0.25 } else { -1.5 })
+        .collect();
+    for (name, codec) in [
+        ("identity", Codec::Identity),
+        ("topk_0.25", topk(0.25)),
+        ("quantize_8", quantize(8)),
+        ("quantize_2", quantize(2)),
+    ] {
         let payload = encode(&layout, &values, codec).payload().clone();
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.bin"));
         if std::env::var_os("ASGC_BLESS").is_some() {
             std::fs::write(&path, &payload.bytes).unwrap();
         }
         let golden = std::fs::read(&path).unwrap();
-        assert_eq!(payload.bytes, golden, "{name}: a changed format needs a new protocol version");
+        assert_eq!(
+            payload.bytes, golden,
+            "{name}: a changed format needs a new protocol version"
+        );
     }
 }
 

@@ -33,6 +33,24 @@ impl Default for Run {
     }
 }
 
+/// Gives each variant the name that it has in files, logs and metrics.
+macro_rules! names {
+    ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
+        impl $type {
+            /// The name in files, logs and metrics.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+    };
+}
+
+names!(Dataset { FashionMnist = "fashion_mnist", Cifar10 = "cifar10", Procedural = "procedural" });
+names!(Model { SmallCnn = "small_cnn", Resnet18 = "resnet18" });
+names!(Mode { Async = "async", Ssp = "ssp", Sync = "sync" });
+names!(Role { Trainer = "trainer", Evaluator = "evaluator" });
+
 /// A training and test set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -142,7 +160,11 @@ pub struct Compression {
 
 impl Default for Compression {
     fn default() -> Self {
-        Self { mode: CompressionMode::Identity, rho: 0.25, bits: 8 }
+        Self {
+            mode: CompressionMode::Identity,
+            rho: 0.25,
+            bits: 8,
+        }
     }
 }
 
@@ -175,7 +197,13 @@ pub struct Staleness {
 
 impl Default for Staleness {
     fn default() -> Self {
-        Self { enabled: false, s_low: 2, s_max: 6, beta: 0.5, reclaim: false }
+        Self {
+            enabled: false,
+            s_low: 2,
+            s_max: 6,
+            beta: 0.5,
+            reclaim: false,
+        }
     }
 }
 
@@ -365,6 +393,11 @@ pub struct Telemetry {
 
 impl Default for Telemetry {
     fn default() -> Self {
-        Self { log: "info".into(), log_format: LogFormat::Human, metrics_listen: None, max_worker_labels: 64 }
+        Self {
+            log: "info".into(),
+            log_format: LogFormat::Human,
+            metrics_listen: None,
+            max_worker_labels: 64,
+        }
     }
 }

@@ -1,0 +1,98 @@
+//! A push and its verdict: what worker and server say to each other about one gradient.
+
+use crate::codec::{Format, Payload};
+use crate::event::{Decision, RejectReason};
+use crate::ids::{Generation, PushId, Staleness, Version};
+
+/// What a worker measured while it made a push. Times in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Measured {
+    /// Waited for parameters.
+    pub fetch_s: f64,
+    /// Computed the gradient, injected delay included.
+    pub compute_s: f64,
+    /// Encoded it.
+    pub encode_s: f64,
+    /// L2 norm of the residual after encoding.
+    pub residual_norm: f64,
+    /// Mean training loss of the batch.
+    pub loss: f64,
+    /// Samples in the batch.
+    pub samples: u32,
+}
+
+/// What goes ahead of a payload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PushHeader {
+    /// The push's number at its worker.
+    pub push: PushId,
+    /// The server's life that `base` belongs to.
+    pub generation: Generation,
+    /// `v_i`: the version that the gradient was computed from.
+    pub base: Version,
+    /// How the payload is to be read.
+    pub format: Format,
+    /// Top-K: entries of each tensor.
+    pub entries: Vec<u32>,
+    /// Length of the payload.
+    pub payload_bytes: u64,
+    /// What the worker measured.
+    pub measured: Measured,
+}
+
+/// A gradient on its way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Push {
+    /// Announces the payload.
+    pub header: PushHeader,
+    /// The compressed gradient.
+    pub payload: Payload,
+    /// The worker waits for a go-ahead before it sends the payload.
+    pub asks_first: bool,
+}
+
+/// What became of a push.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verdict {
+    /// Accepted, down-weighted or rejected.
+    pub decision: Decision,
+    /// Why it was rejected.
+    pub reason: Option<RejectReason>,
+    /// Its weight in the update; 0 when rejected.
+    pub weight: f64,
+    /// How stale it was.
+    pub staleness: Staleness,
+    /// The server's version after the decision.
+    pub version: Version,
+}
+
+impl Verdict {
+    /// A push that was not applied.
+    #[must_use]
+    pub fn rejected(reason: RejectReason, staleness: Staleness, version: Version) -> Self {
+        Self {
+            decision: Decision::Rejected,
+            reason: Some(reason),
+            weight: 0.0,
+            staleness,
+            version,
+        }
+    }
+
+    /// A push that was applied with `weight`; `version` is the one it made.
+    #[must_use]
+    pub fn applied(weight: f64, staleness: Staleness, version: Version) -> Self {
+        let decision = if weight < 1.0 {
+            Decision::Downweighted
+        } else {
+            Decision::Accepted
+        };
+        Self {
+            decision,
+            reason: None,
+            weight,
+            staleness,
+            version,
+        }
+    }
+}

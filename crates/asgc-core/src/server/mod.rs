@@ -1,0 +1,246 @@
+//! The server's state machine: [`Server::handle`] takes one [`Input`] and the time, and says what to do.
+//!
+//! | room | what it decides |
+//! |---|---|
+//! | [`message`] | the inputs and actions |
+//! | `members` | who is there: sessions, trainers, evaluators |
+//! | `admission` | who may join, under which identity |
+//! | `decide` | what a push is worth; applies it |
+//! | `ledger` | the verdicts given to each worker, so that a repeated push gets the one it had |
+//! | `pull` | which pulls are answered, and which wait (the consistency modes) |
+//! | `round` | sync mode's rounds |
+//! | `stop` | when the run is over, and how it drains |
+//! | `tally` | the sums of `run_end` |
+
+mod admission;
+mod decide;
+mod ledger;
+mod members;
+pub mod message;
+mod pull;
+mod round;
+mod stop;
+mod tally;
+
+#[cfg(test)]
+mod tests;
+
+pub use message::{
+    Action, Admission, Answer, Evaluation, FrameBytes, Input, Joining, Pull, Pushed, Refusal, SessionId,
+};
+
+use crate::config::{Config, Mode};
+use crate::event::{Event, RunStart};
+use crate::ids::{Generation, Version};
+use crate::layout::Layout;
+use crate::optimizer::Sgd;
+use crate::parameters::Parameters;
+use crate::staleness::Policy;
+use members::Members;
+use round::Round;
+use std::sync::Arc;
+use std::time::Duration;
+use stop::Phase;
+use tally::Tally;
+
+/// The server: parameters, versions, members and the rules between them.
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    mode: Mode,
+    policy: Policy,
+    optimizer: Sgd,
+    generation: Generation,
+    /// Unix time at `now = 0`, in seconds.
+    epoch_unix_s: f64,
+    /// The time of the input being handled.
+    now: Duration,
+    phase: Phase,
+    /// When the run began: what `elapsed_s` counts from.
+    began: Option<Duration>,
+    layout: Option<Arc<Layout>>,
+    parameters: Option<Parameters>,
+    version: Version,
+    members: Members,
+    round: Round,
+    tally: Tally,
+    frames: FrameBytes,
+    next_eval: Version,
+    last_eval: Option<Evaluation>,
+}
+
+impl Server {
+    /// A server for a checked configuration. `epoch_unix_s` is the Unix time at `now = 0`. Without
+    /// `initial` parameters the first trainer is asked for them.
+    #[must_use]
+    pub fn new(
+        config: Config,
+        generation: Generation,
+        epoch_unix_s: f64,
+        initial: Option<(Arc<Layout>, Vec<f32>)>,
+    ) -> Self {
+        let mut server = Self {
+            mode: config.mode(),
+            policy: Policy::new(&config.staleness),
+            optimizer: Sgd::new(&config),
+            generation,
+            epoch_unix_s,
+            now: Duration::ZERO,
+            phase: Phase::Gathering,
+            began: None,
+            layout: None,
+            parameters: None,
+            version: Version(0),
+            members: Members::default(),
+            round: Round::default(),
+            tally: Tally::default(),
+            frames: FrameBytes::default(),
+            next_eval: Version(0),
+            last_eval: None,
+            config,
+        };
+        if let Some((layout, values)) = initial {
+            server.parameters = Some(server.chunked(&values));
+            server.layout = Some(layout);
+        }
+        server
+    }
+
+    /// Handles one input at time `now`, which must not fall; appends what is to be done to `out`.
+    pub fn handle(&mut self, now: Duration, input: Input, out: &mut Vec<Action>) {
+        self.now = self.now.max(now);
+        match input {
+            Input::Join { session, joining } => self.join(session, joining, out),
+            Input::Initialise { session, values } => self.initialise(session, &values, out),
+            Input::Pull { session, pull } => self.pull(session, pull, out),
+            Input::Announce {
+                session,
+                header,
+                asks,
+                received_bytes,
+            } => {
+                self.announce(session, &header, (asks, received_bytes), out);
+            }
+            Input::Push { session, pushed } => self.push(session, pushed, out),
+            Input::Report { session, evaluation } => self.report(session, evaluation, out),
+            Input::Leave {
+                session,
+                reason,
+                frames,
+            } => self.leave(session, &reason, frames, out),
+            Input::Drain { reason } => self.stop(&reason, out),
+            Input::Tick { frames } => self.tick(frames, out),
+        }
+    }
+
+    /// `v_s`.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The layout, once it is known.
+    #[must_use]
+    pub fn layout(&self) -> Option<&Arc<Layout>> {
+        self.layout.as_ref()
+    }
+
+    /// The parameters, once they are known.
+    #[must_use]
+    pub fn parameters(&self) -> Option<&Parameters> {
+        self.parameters.as_ref()
+    }
+
+    /// The last evaluation that was reported.
+    #[must_use]
+    pub fn last_evaluation(&self) -> Option<&Evaluation> {
+        self.last_eval.as_ref()
+    }
+
+    fn chunked(&self, values: &[f32]) -> Parameters {
+        Parameters::new(values, self.config.server.chunk_bytes / 4)
+    }
+
+    /// Takes the initial parameters from the trainer that was asked for them.
+    fn initialise(&mut self, session: SessionId, values: &[f32], out: &mut Vec<Action>) {
+        let Some(layout) = self.layout.clone() else { return };
+        if self.parameters.is_some() || self.members.initialiser != Some(session) {
+            return;
+        }
+        if values.len() != layout.parameters() || !values.iter().all(|value| value.is_finite()) {
+            let why = format!("initial parameters must be {} finite values", layout.parameters());
+            out.push(Action::Close {
+                session,
+                refusal: Refusal::BadParameters(why),
+            });
+            return;
+        }
+        self.parameters = Some(self.chunked(values));
+        self.begin_if_ready(out);
+    }
+
+    /// The run begins once parameters are known and enough trainers are there.
+    fn begin_if_ready(&mut self, out: &mut Vec<Action>) {
+        let ready = self.parameters.is_some()
+            && self.members.live_trainers() >= self.config.server.min_workers as usize;
+        if self.phase != Phase::Gathering || !ready {
+            return;
+        }
+        self.phase = Phase::Running;
+        self.began = Some(self.now);
+        out.push(Action::Emit(Event::RunStart(self.run_start())));
+        let joined = self
+            .members
+            .seats()
+            .map(|seat| self.join_event(seat))
+            .collect::<Vec<_>>();
+        out.extend(joined.into_iter().map(|join| Action::Emit(Event::Join(join))));
+        self.answer_waiting(out);
+    }
+
+    fn run_start(&self) -> RunStart {
+        let Config {
+            run,
+            workload,
+            heterogeneity,
+            compression,
+            error_feedback,
+            ..
+        } = &self.config;
+        RunStart {
+            config_name: run.name.clone(),
+            num_workers: workload.num_workers,
+            dataset: workload.dataset.as_str().to_owned(),
+            model: workload.model.as_str().to_owned(),
+            batch_size: workload.batch_size,
+            compute_delay: heterogeneity.compute_delay.clone(),
+            comm_delay_ms: heterogeneity.comm_delay_ms,
+            bandwidth_mbps: heterogeneity.bandwidth_mbps,
+            started_at: self.epoch_unix_s + self.now.as_secs_f64(),
+            seed: run.seed,
+            generation: self.generation,
+            mode: self.mode.as_str().to_owned(),
+            compression: compression
+                .codec()
+                .map(|codec| codec.to_string())
+                .unwrap_or_default(),
+            error_feedback: error_feedback.enabled,
+            parameters: self
+                .layout
+                .as_ref()
+                .map_or(0, |layout| layout.parameters() as u64),
+            layout: self
+                .layout
+                .as_ref()
+                .map_or_else(String::new, |layout| layout.fingerprint().to_string()),
+            max_updates: workload.max_updates,
+            target_accuracy: workload.target_accuracy,
+        }
+    }
+
+    /// Seconds since the run began.
+    fn elapsed_s(&self) -> f64 {
+        self.began
+            .map_or(0.0, |began| self.now.saturating_sub(began).as_secs_f64())
+    }
+}

@@ -1,0 +1,154 @@
+//! Which pulls are answered, and which wait.
+//!
+//! | mode | a trainer's pull waits while |
+//! |---|---|
+//! | `async` | never |
+//! | `ssp` | its clock is more than `slack` ahead of the slowest (Ho et al., NeurIPS 2013) |
+//! | `sync` | it holds the current version already: its round is not over. One that is behind is answered at once |
+//!
+//! An evaluator's pull waits until the next multiple of `eval_interval`. Nobody is answered before the
+//! run begins; once it is over trainers are stopped, and an evaluator first gets the final version.
+
+use super::members::Seat;
+use super::message::{Action, Answer, Pull, Refusal, SessionId};
+use super::{Evaluation, Phase, Server};
+use crate::config::{Mode, Role};
+use crate::event::{Eval, Event};
+use crate::ids::Version;
+
+impl Server {
+    pub(super) fn pull(&mut self, session: SessionId, pull: Pull, out: &mut Vec<Action>) {
+        let Some(seat) = self.members.seat_mut(session) else {
+            return;
+        };
+        seat.waiting = Some(pull);
+        self.answer(session, out);
+    }
+
+    /// Answers every waiting pull that need not wait any more.
+    pub(super) fn answer_waiting(&mut self, out: &mut Vec<Action>) {
+        for session in self.members.waiting() {
+            self.answer(session, out);
+        }
+    }
+
+    fn answer(&mut self, session: SessionId, out: &mut Vec<Action>) {
+        let Some(seat) = self.members.seat(session) else {
+            return;
+        };
+        let Some(pull) = seat.waiting else { return };
+        let answer = match seat.role {
+            Role::Trainer => self.answer_trainer(seat, pull),
+            Role::Evaluator => self.answer_evaluator(seat),
+        };
+        let Some(answer) = answer else { return };
+        let given = match (seat.role, &answer) {
+            (Role::Evaluator, Answer::Snapshot { version, .. }) => Some((*version, self.elapsed_s())),
+            _ => None,
+        };
+        if let Some(seat) = self.members.seat_mut(session) {
+            seat.waiting = None;
+            seat.given = given.or(seat.given);
+        }
+        if given.is_some() {
+            let interval = self.config.workload.eval_interval;
+            self.next_eval = Version((self.version.0 / interval + 1) * interval);
+        }
+        out.push(Action::Answer { session, answer });
+    }
+
+    fn answer_trainer(&self, seat: &Seat, pull: Pull) -> Option<Answer> {
+        let current = pull.known == Some((self.generation, self.version));
+        match &self.phase {
+            Phase::Gathering => None,
+            Phase::Running if self.must_wait(seat, current) => None,
+            Phase::Running if current => Some(Answer::Unchanged {
+                generation: self.generation,
+                version: self.version,
+            }),
+            Phase::Running => self.snapshot(),
+            Phase::Draining { reason, .. } => Some(Answer::Stop {
+                reason: reason.clone(),
+            }),
+            Phase::Finished => Some(Answer::Stop {
+                reason: "the run is over".into(),
+            }),
+        }
+    }
+
+    fn must_wait(&self, seat: &Seat, current: bool) -> bool {
+        match self.mode {
+            Mode::Async => false,
+            Mode::Sync => current,
+            Mode::Ssp => {
+                let clock = seat
+                    .worker
+                    .and_then(|worker| self.members.trainer(worker))
+                    .map(|t| t.clock);
+                let slowest = self.members.slowest_clock();
+                clock
+                    .zip(slowest)
+                    .is_some_and(|(mine, slowest)| mine > slowest + self.config.server.slack)
+            }
+        }
+    }
+
+    fn answer_evaluator(&self, seat: &Seat) -> Option<Answer> {
+        match &self.phase {
+            Phase::Gathering => None,
+            Phase::Running if self.version >= self.next_eval => self.snapshot(),
+            Phase::Running => None,
+            Phase::Draining { reason, .. } => {
+                let reported = self
+                    .last_eval
+                    .as_ref()
+                    .is_some_and(|eval| eval.version == self.version);
+                let given = seat.given.is_some_and(|(version, _)| version == self.version);
+                match reported || given || self.began.is_none() {
+                    true => Some(Answer::Stop {
+                        reason: reason.clone(),
+                    }),
+                    false => self.snapshot(),
+                }
+            }
+            Phase::Finished => Some(Answer::Stop {
+                reason: "the run is over".into(),
+            }),
+        }
+    }
+
+    fn snapshot(&self) -> Option<Answer> {
+        let chunks = self.parameters.as_ref()?.snapshot();
+        Some(Answer::Snapshot {
+            generation: self.generation,
+            version: self.version,
+            chunks,
+        })
+    }
+
+    /// An evaluator's report: logged, and read by the stopping rule.
+    pub(super) fn report(&mut self, session: SessionId, evaluation: Evaluation, out: &mut Vec<Action>) {
+        let Some(seat) = self.members.seat(session) else {
+            return;
+        };
+        if seat.role != Role::Evaluator {
+            let refusal = Refusal::WrongRole("a trainer does not report evaluations");
+            out.push(Action::Close { session, refusal });
+            return;
+        }
+        // A version that this session was not given belongs to a life before, or to nobody.
+        let Some((version, elapsed_s)) = seat.given.filter(|&(given, _)| given == evaluation.version) else {
+            return;
+        };
+        out.push(Action::Emit(Event::Eval(Eval {
+            version,
+            test_accuracy: evaluation.accuracy,
+            test_loss: evaluation.loss,
+            elapsed_s,
+            reported_s: self.elapsed_s(),
+            eval_s: evaluation.eval_s,
+        })));
+        self.last_eval = Some(evaluation);
+        self.stop_if_due(out);
+    }
+}

@@ -1,0 +1,223 @@
+//! The worker's state machine: gradients go in, pushes come out, verdicts settle them.
+//!
+//! It holds the residual and every push that has no verdict yet. A verdict other than acceptance puts the
+//! push back into the residual; so does a server that has lost its memory (a new generation). After a
+//! reconnect to the same life of the server the undecided pushes are sent again, under their old ids.
+
+#[cfg(test)]
+mod tests;
+
+use crate::codec::{Codec, NonFinite};
+use crate::event::{Decision, RejectReason};
+use crate::feedback::Compressor;
+use crate::ids::{Generation, PushId, Version};
+use crate::layout::Layout;
+use crate::push::{Measured, Push, PushHeader, Verdict};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Fewer than the verdicts that the server remembers ([`crate::server`]'s ledger).
+pub const MAX_IN_FLIGHT: usize = 16;
+
+/// How a worker makes pushes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// The codec.
+    pub codec: Codec,
+    /// Keep what compression leaves out.
+    pub error_feedback: bool,
+    /// Put back the share that attenuation left out.
+    pub reclaim: bool,
+    /// Drives stochastic rounding.
+    pub seed: u64,
+}
+
+/// Something happened.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// The server let the worker in: for the first time, or again.
+    Joined {
+        /// The server's life.
+        generation: Generation,
+    },
+    /// A gradient was computed.
+    Gradient {
+        /// Flat, in layout order.
+        gradient: &'a [f32],
+        /// The version of the parameters that it was computed from, and the life that belongs to.
+        base: (Generation, Version),
+        /// What was measured; the residual norm is filled in here.
+        measured: Measured,
+    },
+    /// The server decided.
+    Verdict {
+        /// On which push.
+        push: PushId,
+        /// What.
+        verdict: Verdict,
+    },
+    /// There will be no more verdicts.
+    Stopped,
+}
+
+/// Something is to be done.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    /// Send it, also if it was sent before.
+    Send(Push),
+    /// A push was settled: this became of it.
+    Settled {
+        /// Which push.
+        push: PushId,
+        /// What became of it.
+        verdict: Verdict,
+    },
+    /// The gradient was not sent: a value is not finite. The residual is as it was.
+    Unfit(NonFinite),
+}
+
+/// The worker: its residual and its pushes in flight.
+#[derive(Debug)]
+pub struct Worker {
+    settings: Settings,
+    compressor: Compressor,
+    generation: Option<Generation>,
+    last_push: PushId,
+    in_flight: BTreeMap<PushId, Push>,
+    /// The last verdict refused a push for being late: the next one asks before it sends its payload.
+    asks_first: bool,
+}
+
+impl Worker {
+    /// A worker with an empty residual.
+    #[must_use]
+    pub fn new(layout: Arc<Layout>, settings: Settings) -> Self {
+        Self {
+            compressor: Compressor::new(layout, settings.error_feedback, settings.seed),
+            settings,
+            generation: None,
+            last_push: PushId(0),
+            in_flight: BTreeMap::new(),
+            asks_first: false,
+        }
+    }
+
+    /// Handles one input; appends what is to be done to `out`.
+    ///
+    /// # Panics
+    /// When a gradient has another length than the layout.
+    pub fn handle(&mut self, input: Input<'_>, out: &mut Vec<Action>) {
+        match input {
+            Input::Joined { generation } => self.joined(generation, out),
+            Input::Gradient {
+                gradient,
+                base,
+                measured,
+            } => self.gradient(gradient, base, measured, out),
+            Input::Verdict { push, verdict } => self.settle(push, verdict, out),
+            Input::Stopped => {
+                let reason = RejectReason::Stopped;
+                self.put_back_where(|_| true, reason, out);
+            }
+        }
+    }
+
+    /// The layout of the gradients.
+    #[must_use]
+    pub fn layout(&self) -> &Arc<Layout> {
+        self.compressor.layout()
+    }
+
+    /// Pushes without a verdict.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// The residual, flat; empty with error feedback off.
+    #[must_use]
+    pub fn residual(&self) -> &[f32] {
+        self.compressor.residual()
+    }
+
+    fn joined(&mut self, generation: Generation, out: &mut Vec<Action>) {
+        self.generation = Some(generation);
+        self.put_back_where(
+            |push| push.header.generation != generation,
+            RejectReason::WrongGeneration,
+            out,
+        );
+        // What is left was pushed in this life of the server; it knows which of them it has decided.
+        out.extend(self.in_flight.values().cloned().map(Action::Send));
+    }
+
+    fn gradient(
+        &mut self,
+        gradient: &[f32],
+        (generation, base): (Generation, Version),
+        measured: Measured,
+        out: &mut Vec<Action>,
+    ) {
+        let id = self.last_push.next();
+        match self.compressor.compress(gradient, self.settings.codec, id.0) {
+            Err(unfit) => out.push(Action::Unfit(unfit)),
+            Ok(payload) => {
+                let header = PushHeader {
+                    push: id,
+                    generation,
+                    base,
+                    format: payload.format,
+                    entries: payload.entries.clone(),
+                    payload_bytes: payload.bytes.len() as u64,
+                    measured: Measured {
+                        residual_norm: self.compressor.residual_norm(),
+                        ..measured
+                    },
+                };
+                let push = Push {
+                    header,
+                    payload,
+                    asks_first: self.asks_first,
+                };
+                self.last_push = id;
+                self.in_flight.insert(id, push.clone());
+                out.push(Action::Send(push));
+            }
+        }
+    }
+
+    /// A verdict on a push that has one already changes nothing.
+    fn settle(&mut self, id: PushId, verdict: Verdict, out: &mut Vec<Action>) {
+        let Some(push) = self.in_flight.remove(&id) else {
+            return;
+        };
+        match verdict.decision {
+            Decision::Accepted => {}
+            Decision::Downweighted if self.settings.reclaim => {
+                self.compressor
+                    .put_back((1.0 - verdict.weight) as f32, &push.payload);
+            }
+            Decision::Downweighted => {}
+            Decision::Rejected => self.compressor.put_back(1.0, &push.payload),
+        }
+        self.asks_first = matches!(verdict.reason, Some(RejectReason::Stale | RejectReason::Late));
+        out.push(Action::Settled { push: id, verdict });
+    }
+
+    fn put_back_where(&mut self, lost: impl Fn(&Push) -> bool, reason: RejectReason, out: &mut Vec<Action>) {
+        let ids = self
+            .in_flight
+            .iter()
+            .filter(|(_, push)| lost(push))
+            .map(|(&id, _)| id)
+            .collect::<Vec<_>>();
+        for id in ids {
+            let version = self
+                .in_flight
+                .get(&id)
+                .map_or(Version(0), |push| push.header.base);
+            let verdict = Verdict::rejected(reason, crate::ids::Staleness(0), version);
+            self.settle(id, verdict, out);
+        }
+    }
+}
