@@ -1,1 +1,46 @@
 //! A worker's session with the parameter server.
+//!
+//! The session moves parameters and gradients, keeps the residual, and survives broken connections. It
+//! never owns a training loop, a data set or a loss:
+//!
+//! ```no_run
+//! # async fn train(options: asgc_client::Options, layout: asgc_core::layout::Layout,
+//! #     settings: asgc_core::worker::Settings) -> Result<(), asgc_client::Error> {
+//! use asgc_client::{Pulled, Session};
+//!
+//! let mut session = Session::join(options, layout, settings).await?;
+//! loop {
+//!     match session.pull().await? {
+//!         Pulled::Fresh | Pulled::Unchanged => {}
+//!         Pulled::NeedParameters => {
+//!             session.initialise(vec![0.0; session.layout().parameters()]).await?;
+//!             continue;
+//!         }
+//!         Pulled::Stop(_) => break,
+//!     }
+//!     let gradient = vec![0.0; session.parameters().len()]; // yours
+//!     session.push(&gradient, Default::default()).await?;
+//! }
+//! session.leave("done").await;
+//! # Ok(()) }
+//! ```
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`Session`] | join, pull, push, report, leave |
+//! | `link` | one connection and its `Train` stream |
+//! | `upload` | cutting a payload into chunks, and stopping early |
+//! | `retry` | which errors are worth another try, and when |
+//! | `throttle` | injected delays |
+
+mod error;
+mod link;
+mod retry;
+mod session;
+mod throttle;
+mod upload;
+
+pub use error::Error;
+pub use link::fetch_settings;
+pub use session::{Options, Pulled, Session, Settled};
+pub use throttle::Throttle;

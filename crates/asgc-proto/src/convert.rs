@@ -39,7 +39,11 @@ fn malformed(what: impl Into<String>) -> Malformed {
 
 /// Refuses another protocol version, in words.
 pub fn check_protocol(theirs: u32) -> Result<(), Malformed> {
-    if theirs == PROTOCOL { Ok(()) } else { Err(Malformed::Protocol { theirs }) }
+    if theirs == PROTOCOL {
+        Ok(())
+    } else {
+        Err(Malformed::Protocol { theirs })
+    }
 }
 
 /// A wish to join.
@@ -47,7 +51,10 @@ pub fn joining(request: v1::JoinRequest) -> Result<Joining, Malformed> {
     check_protocol(request.protocol)?;
     let role = role(request.role)?;
     if request.name.len() > MAX_NAME_BYTES {
-        return Err(malformed(format!("name has {} bytes, {MAX_NAME_BYTES} at most", request.name.len())));
+        return Err(malformed(format!(
+            "name has {} bytes, {MAX_NAME_BYTES} at most",
+            request.name.len()
+        )));
     }
     let layout = layout(request.tensors)?;
     if request.fingerprint[..] != layout.fingerprint().0 {
@@ -96,9 +103,16 @@ fn role(value: i32) -> Result<Role, Malformed> {
 
 fn layout(tensors: Vec<v1::Tensor>) -> Result<Layout, Malformed> {
     let specs = tensors.into_iter().map(|tensor| {
-        let shape = tensor.shape.iter().map(|&d| usize::try_from(d)).collect::<Result<_, _>>();
+        let shape = tensor
+            .shape
+            .iter()
+            .map(|&d| usize::try_from(d))
+            .collect::<Result<_, _>>();
         let shape = shape.map_err(|_| malformed(format!("the shape of `{}` is too large", tensor.name)))?;
-        Ok(TensorSpec { name: tensor.name, shape })
+        Ok(TensorSpec {
+            name: tensor.name,
+            shape,
+        })
     });
     Layout::new(specs.collect::<Result<_, Malformed>>()?).map_err(|error| malformed(error.to_string()))
 }
@@ -107,7 +121,9 @@ fn layout(tensors: Vec<v1::Tensor>) -> Result<Layout, Malformed> {
 #[must_use]
 pub fn pull(request: &v1::PullRequest) -> Pull {
     let version = request.known_version.map(Version);
-    Pull { known: version.map(|version| (Generation(request.known_generation), version)) }
+    Pull {
+        known: version.map(|version| (Generation(request.known_generation), version)),
+    }
 }
 
 /// The message of a wish for parameters.
@@ -128,7 +144,12 @@ pub fn push_header(message: v1::PushHeader) -> Result<PushHeader, Malformed> {
         Ok(v1::Format::Identity) => Format::Identity,
         Ok(v1::Format::Topk) => Format::TopK,
         Ok(v1::Format::Quantize) => Format::Quantize,
-        _ => return Err(Malformed::Unsupported { field: "format", value: message.format }),
+        _ => {
+            return Err(Malformed::Unsupported {
+                field: "format",
+                value: message.format,
+            });
+        }
     };
     Ok(PushHeader {
         push: PushId(message.push_id),
@@ -186,7 +207,12 @@ pub fn verdict(message: &v1::Verdict) -> Result<(PushId, Verdict), Malformed> {
         Ok(v1::Decision::Accepted) => Decision::Accepted,
         Ok(v1::Decision::Downweighted) => Decision::Downweighted,
         Ok(v1::Decision::Rejected) => Decision::Rejected,
-        _ => return Err(Malformed::Unsupported { field: "decision", value: message.decision }),
+        _ => {
+            return Err(Malformed::Unsupported {
+                field: "decision",
+                value: message.decision,
+            });
+        }
     };
     let verdict = Verdict {
         decision,
@@ -209,7 +235,10 @@ pub fn verdict_message(push: PushId, verdict: &Verdict) -> v1::Verdict {
     v1::Verdict {
         push_id: push.0,
         decision: decision.into(),
-        reason: verdict.reason.map_or(v1::RejectReason::Unspecified, reason_message).into(),
+        reason: verdict
+            .reason
+            .map_or(v1::RejectReason::Unspecified, reason_message)
+            .into(),
         weight: verdict.weight,
         staleness: verdict.staleness.0,
         version: verdict.version.0,
@@ -226,7 +255,12 @@ fn reason(value: i32) -> Result<Option<RejectReason>, Malformed> {
         Ok(v1::RejectReason::FutureVersion) => Some(RejectReason::FutureVersion),
         Ok(v1::RejectReason::ForgottenId) => Some(RejectReason::ForgottenId),
         Ok(v1::RejectReason::Stopped) => Some(RejectReason::Stopped),
-        Err(_) => return Err(Malformed::Unsupported { field: "reason", value }),
+        Err(_) => {
+            return Err(Malformed::Unsupported {
+                field: "reason",
+                value,
+            });
+        }
     })
 }
 
@@ -249,7 +283,10 @@ mod tests {
     use prost::Message;
 
     fn request() -> v1::JoinRequest {
-        let spec = TensorSpec { name: "w".into(), shape: vec![2, 3] };
+        let spec = TensorSpec {
+            name: "w".into(),
+            shape: vec![2, 3],
+        };
         join_request(&Joining {
             role: Role::Trainer,
             wanted: Some(WorkerId(2)),
@@ -262,7 +299,10 @@ mod tests {
     #[test]
     fn a_join_survives_the_trip() {
         let joined = joining(request()).unwrap();
-        assert_eq!((joined.wanted, joined.incarnation), (Some(WorkerId(2)), Incarnation(9)));
+        assert_eq!(
+            (joined.wanted, joined.incarnation),
+            (Some(WorkerId(2)), Incarnation(9))
+        );
         assert_eq!(joined.layout.parameters(), 6);
     }
 
@@ -282,12 +322,35 @@ mod tests {
         assert!(says(&|r| r.tensors[0].shape = vec![u64::MAX, 2]).contains("entries"));
         assert!(says(&|r| r.name = "x".repeat(300)).contains("300 bytes"));
         for format in [0, 99] {
-            let message = v1::PushHeader { push_id: 1, format, ..Default::default() };
-            assert!(push_header(message).unwrap_err().to_string().contains("is not supported"));
+            let message = v1::PushHeader {
+                push_id: 1,
+                format,
+                ..Default::default()
+            };
+            assert!(
+                push_header(message)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("is not supported")
+            );
         }
-        assert!(push_header(v1::PushHeader { format: 1, ..Default::default() }).is_err(), "push id 0");
+        assert!(
+            push_header(v1::PushHeader {
+                format: 1,
+                ..Default::default()
+            })
+            .is_err(),
+            "push id 0"
+        );
         for (decision, reason) in [(0, 0), (99, 0), (3, 99)] {
-            assert!(verdict(&v1::Verdict { decision, reason, ..Default::default() }).is_err());
+            assert!(
+                verdict(&v1::Verdict {
+                    decision,
+                    reason,
+                    ..Default::default()
+                })
+                .is_err()
+            );
         }
     }
 

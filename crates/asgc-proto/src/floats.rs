@@ -17,13 +17,23 @@ pub fn floats_to_bytes<T: AsRef<[f32]> + Send + 'static>(floats: T) -> Bytes {
     if cfg!(target_endian = "little") {
         Bytes::from_owner(FloatsAsBytes(floats))
     } else {
-        floats.as_ref().iter().flat_map(|value| value.to_le_bytes()).collect()
+        floats
+            .as_ref()
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
     }
 }
 
 /// Appends the floats in `bytes` to `out`; a remainder of less than 4 bytes is left out.
 pub fn bytes_to_floats(bytes: &[u8], out: &mut Vec<f32>) {
-    out.extend(bytes.as_chunks::<4>().0.iter().map(|&word| f32::from_le_bytes(word)));
+    out.extend(
+        bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&word| f32::from_le_bytes(word)),
+    );
 }
 
 #[cfg(test)]

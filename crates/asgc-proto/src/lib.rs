@@ -4,8 +4,8 @@
 //! words what is wrong. Nothing behind it sees a protobuf type.
 
 pub mod convert;
-pub mod limits;
 mod floats;
+pub mod limits;
 
 pub use floats::{FloatsAsBytes, bytes_to_floats, floats_to_bytes};
 

@@ -1,0 +1,95 @@
+//! Cutting a payload into chunks: the first travels with the header, the rest follow while the server does
+//! not object.
+
+use crate::error::Meaning;
+use crate::link::Link;
+use asgc_core::ids::PushId;
+use asgc_core::push::Push;
+use asgc_proto::convert;
+use asgc_proto::v1::{self, server_message, worker_message};
+use bytes::Bytes;
+
+/// The chunks of `bytes`, sharing its buffer.
+pub(crate) fn chunks(bytes: &Bytes, size: usize) -> impl Iterator<Item = Bytes> + '_ {
+    (0..bytes.len())
+        .step_by(size.max(1))
+        .map(move |at| bytes.slice(at..bytes.len().min(at + size)))
+}
+
+/// What was heard while a push was being sent: verdicts, in order.
+pub(crate) type Heard = Vec<v1::Verdict>;
+
+/// Sends a push, or as much of it as the server wants.
+pub(crate) async fn push(link: &mut Link, push: &Push, heard: &mut Heard) -> Result<(), Meaning> {
+    let mut chunks = chunks(&push.payload.bytes, link.chunk_bytes());
+    let first = if push.asks_first { None } else { chunks.next() };
+    let header = convert::push_message(&push.header, push.asks_first, first.unwrap_or_default());
+    link.send(worker_message::Kind::Push(header)).await?;
+    if push.asks_first && !may_proceed(link, push.header.push, heard).await? {
+        return Ok(());
+    }
+    for data in chunks {
+        let mut unsent = Some(data);
+        while let Some(data) = unsent.take() {
+            let chunk = worker_message::Kind::Chunk(v1::Chunk { data: data.clone() });
+            let Some(said) = link.send_or_receive(chunk).await? else {
+                continue;
+            };
+            unsent = Some(data);
+            if settles(said, push.header.push, heard) {
+                return link.send(worker_message::Kind::Abort(v1::Abort {})).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits for the go-ahead; false when the verdict came instead.
+async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result<bool, Meaning> {
+    loop {
+        match link.receive().await? {
+            server_message::Kind::Proceed(proceed) if proceed.push_id == push.0 => return Ok(true),
+            said => {
+                if settles(said, push, heard) {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+}
+
+/// Keeps a verdict; true when it is the one on `push`.
+fn settles(said: server_message::Kind, push: PushId, heard: &mut Heard) -> bool {
+    let server_message::Kind::Verdict(verdict) = said else {
+        return false;
+    };
+    let on_this = verdict.push_id == push.0;
+    heard.push(verdict);
+    on_this
+}
+
+/// Sends `bytes` as chunks behind a header that went out with `sent` of them.
+pub(crate) async fn rest(link: &mut Link, bytes: &Bytes, sent: usize) -> Result<(), Meaning> {
+    let rest = bytes.slice(sent..);
+    for data in chunks(&rest, link.chunk_bytes()) {
+        link.send(worker_message::Kind::Chunk(v1::Chunk { data })).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_cover_everything_once() {
+        let lens = |len: usize, size| {
+            let bytes = Bytes::from(vec![1; len]);
+            chunks(&bytes, size).map(|chunk| chunk.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(lens(10, 4), [4, 4, 2]);
+        assert_eq!(lens(8, 4), [4, 4]);
+        assert_eq!(lens(3, 4), [3]);
+        assert_eq!(lens(0, 4), [0usize; 0]);
+    }
+}
