@@ -88,7 +88,11 @@ impl Density {
         if rho > 0.0 && rho <= 1.0 {
             Ok(Self(rho))
         } else {
-            Err(OutOfRange { what: "rho", range: "above 0 and at most 1", value: rho })
+            Err(OutOfRange {
+                what: "rho",
+                range: "above 0 and at most 1",
+                value: rho,
+            })
         }
     }
 
@@ -131,7 +135,11 @@ impl Bits {
         if (2..=8).contains(&bits) {
             Ok(Self(bits))
         } else {
-            Err(OutOfRange { what: "bits", range: "2 to 8", value: f64::from(bits) })
+            Err(OutOfRange {
+                what: "bits",
+                range: "2 to 8",
+                value: f64::from(bits),
+            })
         }
     }
 

@@ -80,7 +80,9 @@ impl Layout {
             let len = tensor.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
             let len = len.filter(|&n| n <= MAX_TENSOR_LEN);
             let len = len.ok_or_else(|| LayoutError::TooLarge(tensor.clone()))?;
-            end = end.checked_add(len).ok_or_else(|| LayoutError::TooLarge(tensor.clone()))?;
+            end = end
+                .checked_add(len)
+                .ok_or_else(|| LayoutError::TooLarge(tensor.clone()))?;
             ends.push(end);
         }
         Ok(Self { tensors, ends })
@@ -118,7 +120,10 @@ impl Layout {
             hash.update((tensor.name.len() as u64).to_le_bytes());
             hash.update(tensor.name.as_bytes());
             hash.update((tensor.shape.len() as u64).to_le_bytes());
-            tensor.shape.iter().for_each(|&d| hash.update((d as u64).to_le_bytes()));
+            tensor
+                .shape
+                .iter()
+                .for_each(|&d| hash.update((d as u64).to_le_bytes()));
         }
         Fingerprint(hash.finalize().into())
     }
@@ -138,9 +143,10 @@ impl Layout {
                 "tensor {n}, {}, is one more than this run's {n} tensors",
                 theirs.tensors[n]
             )),
-            std::cmp::Ordering::Greater => {
-                Some(format!("tensor {m}, {}, is missing ({m} tensors, {n} expected)", self.tensors[m]))
-            }
+            std::cmp::Ordering::Greater => Some(format!(
+                "tensor {m}, {}, is missing ({m} tensors, {n} expected)",
+                self.tensors[m]
+            )),
         }
     }
 }
@@ -195,7 +201,10 @@ mod tests {
 
     #[test]
     fn impossible_lists_are_refused() {
-        let spec = |name: &str, shape: &[usize]| TensorSpec { name: name.into(), shape: shape.to_vec() };
+        let spec = |name: &str, shape: &[usize]| TensorSpec {
+            name: name.into(),
+            shape: shape.to_vec(),
+        };
         assert_eq!(Layout::new(vec![]), Err(LayoutError::Empty));
         assert!(matches!(
             Layout::new(vec![spec("a", &[1]), spec("a", &[1])]),
@@ -205,6 +214,9 @@ mod tests {
             Layout::new(vec![spec("a", &[usize::MAX, 2])]),
             Err(LayoutError::TooLarge(_))
         ));
-        assert!(matches!(Layout::new(vec![spec("", &[1])]), Err(LayoutError::BadName(0))));
+        assert!(matches!(
+            Layout::new(vec![spec("", &[1])]),
+            Err(LayoutError::BadName(0))
+        ));
     }
 }

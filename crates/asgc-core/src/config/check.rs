@@ -24,7 +24,10 @@ pub fn validate(config: &Config) -> Vec<Invalid> {
     let mut found = Vec::new();
     let mut rule = |holds: bool, path: &'static str, problem: &str| {
         if !holds {
-            found.push(Invalid { path, problem: problem.to_owned() });
+            found.push(Invalid {
+                path,
+                problem: problem.to_owned(),
+            });
         }
     };
     check_run(config, &mut rule);
@@ -46,7 +49,9 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
         && name.len() <= 100
         && !name.starts_with('.')
         && !reserved.contains(&name.to_ascii_lowercase().as_str())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.+=".contains(c))
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.+=".contains(c))
 }
 
 fn check_run(config: &Config, rule: &mut Rule<'_>) {
@@ -57,7 +62,9 @@ fn check_run(config: &Config, rule: &mut Rule<'_>) {
         "must be 1 to 100 letters, digits or any of - _ . + =, and must not start with a dot",
     );
     let device = run.device.as_str();
-    let numbered = device.strip_prefix("cuda:").is_some_and(|n| n.parse::<u32>().is_ok());
+    let numbered = device
+        .strip_prefix("cuda:")
+        .is_some_and(|n| n.parse::<u32>().is_ok());
     rule(
         matches!(device, "auto" | "cpu" | "cuda") || numbered,
         "run.device",
@@ -69,12 +76,32 @@ fn check_workload(config: &Config, rule: &mut Rule<'_>) {
     let w = &config.workload;
     rule(w.batch_size > 0, "workload.batch_size", "must be at least 1");
     rule(w.num_workers > 0, "workload.num_workers", "must be at least 1");
-    rule(w.lr.is_finite() && w.lr > 0.0, "workload.lr", "must be a number above 0");
-    rule((0.0..=1.0).contains(&w.lr_decay_frac), "workload.lr_decay_frac", "must lie between 0 and 1");
-    rule(w.lr_gamma.is_finite() && w.lr_gamma > 0.0, "workload.lr_gamma", "must be a number above 0");
+    rule(
+        w.lr.is_finite() && w.lr > 0.0,
+        "workload.lr",
+        "must be a number above 0",
+    );
+    rule(
+        (0.0..=1.0).contains(&w.lr_decay_frac),
+        "workload.lr_decay_frac",
+        "must lie between 0 and 1",
+    );
+    rule(
+        w.lr_gamma.is_finite() && w.lr_gamma > 0.0,
+        "workload.lr_gamma",
+        "must be a number above 0",
+    );
     rule(w.max_updates > 0, "workload.max_updates", "must be at least 1");
-    rule(is_duration(w.max_wall_time_s) && w.max_wall_time_s > 0.0, "workload.max_wall_time_s", SECONDS);
-    rule(w.eval_interval > 0, "workload.eval_interval", "must be at least 1 version");
+    rule(
+        is_duration(w.max_wall_time_s) && w.max_wall_time_s > 0.0,
+        "workload.max_wall_time_s",
+        SECONDS,
+    );
+    rule(
+        w.eval_interval > 0,
+        "workload.eval_interval",
+        "must be at least 1 version",
+    );
     rule(
         w.target_accuracy.is_none_or(|a| (0.0..=1.0).contains(&a)),
         "workload.target_accuracy",
@@ -83,7 +110,10 @@ fn check_workload(config: &Config, rule: &mut Rule<'_>) {
     let fits = matches!(
         (w.dataset, w.model),
         (super::Dataset::Cifar10, super::Model::Resnet18)
-            | (super::Dataset::FashionMnist | super::Dataset::Procedural, super::Model::SmallCnn)
+            | (
+                super::Dataset::FashionMnist | super::Dataset::Procedural,
+                super::Model::SmallCnn
+            )
     );
     rule(
         fits,
@@ -94,8 +124,16 @@ fn check_workload(config: &Config, rule: &mut Rule<'_>) {
 
 fn check_heterogeneity(config: &Config, rule: &mut Rule<'_>) {
     let h = &config.heterogeneity;
-    rule(h.compute_delay.values().all(|&d| is_duration(d)), "heterogeneity.compute_delay", SECONDS);
-    rule(is_duration(h.comm_delay_ms), "heterogeneity.comm_delay_ms", "must be a number of ms, 0 or more");
+    rule(
+        h.compute_delay.values().all(|&d| is_duration(d)),
+        "heterogeneity.compute_delay",
+        SECONDS,
+    );
+    rule(
+        is_duration(h.comm_delay_ms),
+        "heterogeneity.comm_delay_ms",
+        "must be a number of ms, 0 or more",
+    );
     rule(
         h.bandwidth_mbps.is_finite() && h.bandwidth_mbps >= 0.0,
         "heterogeneity.bandwidth_mbps",
@@ -105,19 +143,43 @@ fn check_heterogeneity(config: &Config, rule: &mut Rule<'_>) {
 
 fn check_policies(config: &Config, rule: &mut Rule<'_>) {
     let c = &config.compression;
-    rule(c.rho > 0.0 && c.rho <= 1.0, "compression.rho", "must be above 0 and at most 1");
-    rule((2..=8).contains(&c.bits), "compression.bits", "must lie between 2 and 8");
+    rule(
+        c.rho > 0.0 && c.rho <= 1.0,
+        "compression.rho",
+        "must be above 0 and at most 1",
+    );
+    rule(
+        (2..=8).contains(&c.bits),
+        "compression.bits",
+        "must lie between 2 and 8",
+    );
     let s = &config.staleness;
-    rule(s.s_low <= s.s_max, "staleness.s_max", "must not be below staleness.s_low");
-    rule(s.beta.is_finite() && s.beta >= 0.0, "staleness.beta", "must be a number, 0 or more");
+    rule(
+        s.s_low <= s.s_max,
+        "staleness.s_max",
+        "must not be below staleness.s_low",
+    );
+    rule(
+        s.beta.is_finite() && s.beta >= 0.0,
+        "staleness.beta",
+        "must be a number, 0 or more",
+    );
     rule(
         !s.reclaim || config.error_feedback.enabled,
         "staleness.reclaim",
         "needs error_feedback.enabled = true: the residual is where the rest is put back",
     );
     let o = &config.optimizer;
-    rule((0.0..1.0).contains(&o.momentum), "optimizer.momentum", "must be at least 0 and below 1");
-    rule(!o.nesterov || o.momentum > 0.0, "optimizer.nesterov", "needs optimizer.momentum above 0");
+    rule(
+        (0.0..1.0).contains(&o.momentum),
+        "optimizer.momentum",
+        "must be at least 0 and below 1",
+    );
+    rule(
+        !o.nesterov || o.momentum > 0.0,
+        "optimizer.nesterov",
+        "needs optimizer.momentum above 0",
+    );
     rule(
         o.weight_decay.is_finite() && o.weight_decay >= 0.0,
         "optimizer.weight_decay",
@@ -149,7 +211,11 @@ fn check_server(config: &Config, rule: &mut Rule<'_>) {
         "needs workload.target_accuracy",
     );
     rule(is_duration(s.drain_s), "server.drain_s", SECONDS);
-    rule(is_duration(s.liveness_s) && s.liveness_s >= 1.0, "server.liveness_s", "must be at least 1 second");
+    rule(
+        is_duration(s.liveness_s) && s.liveness_s >= 1.0,
+        "server.liveness_s",
+        "must be at least 1 second",
+    );
     rule(s.max_sessions > 0, "server.max_sessions", "must be at least 1");
     rule(s.queue_depth > 0, "server.queue_depth", "must be at least 1");
     rule(
@@ -157,14 +223,22 @@ fn check_server(config: &Config, rule: &mut Rule<'_>) {
         "server.chunk_bytes",
         "must be a multiple of 4 between 1024 and 2097152",
     );
-    rule(s.max_parameters > 0, "server.max_parameters", "must be at least 1");
+    rule(
+        s.max_parameters > 0,
+        "server.max_parameters",
+        "must be at least 1",
+    );
 }
 
 fn check_worker(config: &Config, rule: &mut Rule<'_>) {
     let w = &config.worker;
     rule(w.threads > 0, "worker.threads", "must be at least 1");
     rule(is_duration(w.give_up_after_s), "worker.give_up_after_s", SECONDS);
-    rule(w.eval_batch_size > 0, "worker.eval_batch_size", "must be at least 1");
+    rule(
+        w.eval_batch_size > 0,
+        "worker.eval_batch_size",
+        "must be at least 1",
+    );
     rule(
         w.server.starts_with("http://") || w.server.starts_with("https://"),
         "worker.server",
@@ -200,7 +274,10 @@ mod tests {
     fn paths(change: impl FnOnce(&mut Config)) -> Vec<&'static str> {
         let mut config = Config::default();
         change(&mut config);
-        validate(&config).into_iter().map(|invalid| invalid.path).collect()
+        validate(&config)
+            .into_iter()
+            .map(|invalid| invalid.path)
+            .collect()
     }
 
     #[test]
@@ -217,8 +294,14 @@ mod tests {
         assert_eq!(paths(|c| c.optimizer.nesterov = true), ["optimizer.nesterov"]);
         assert_eq!(paths(|c| c.run.device = "cuda:x".into()), ["run.device"]);
         assert_eq!(paths(|c| c.staleness.reclaim = true), ["staleness.reclaim"]);
-        assert_eq!(paths(|c| c.server.stop_at_target = true), ["server.stop_at_target"]);
-        assert_eq!(paths(|c| c.workload.model = super::super::Model::Resnet18), ["workload.model"]);
+        assert_eq!(
+            paths(|c| c.server.stop_at_target = true),
+            ["server.stop_at_target"]
+        );
+        assert_eq!(
+            paths(|c| c.workload.model = super::super::Model::Resnet18),
+            ["workload.model"]
+        );
         let contradiction = paths(|c| {
             c.workload.sync = true;
             c.server.mode = Some(Mode::Async);
@@ -228,7 +311,9 @@ mod tests {
 
     #[test]
     fn names_never_lead_out_of_their_folder() {
-        for bad in ["", ".", "..", "../x", "/etc/x", "a/b", "CON", "a\0b", ".hidden", "a b"] {
+        for bad in [
+            "", ".", "..", "../x", "/etc/x", "a/b", "CON", "a\0b", ".hidden", "a b",
+        ] {
             assert!(!is_plain_name(bad), "{bad:?}");
         }
         assert!(!is_plain_name(&"x".repeat(300)));

@@ -142,7 +142,11 @@ pub struct Compression {
 
 impl Default for Compression {
     fn default() -> Self {
-        Self { mode: CompressionMode::Identity, rho: 0.25, bits: 8 }
+        Self {
+            mode: CompressionMode::Identity,
+            rho: 0.25,
+            bits: 8,
+        }
     }
 }
 
@@ -175,7 +179,13 @@ pub struct Staleness {
 
 impl Default for Staleness {
     fn default() -> Self {
-        Self { enabled: false, s_low: 2, s_max: 6, beta: 0.5, reclaim: false }
+        Self {
+            enabled: false,
+            s_low: 2,
+            s_max: 6,
+            beta: 0.5,
+            reclaim: false,
+        }
     }
 }
 
@@ -365,6 +375,11 @@ pub struct Telemetry {
 
 impl Default for Telemetry {
     fn default() -> Self {
-        Self { log: "info".into(), log_format: LogFormat::Human, metrics_listen: None, max_worker_labels: 64 }
+        Self {
+            log: "info".into(),
+            log_format: LogFormat::Human,
+            metrics_listen: None,
+            max_worker_labels: 64,
+        }
     }
 }
