@@ -4,6 +4,7 @@
 //! renamed. Times are seconds since the run's start; sizes are bytes.
 
 use crate::ids::{Generation, PushId, Staleness, Version, WorkerId};
+use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -39,6 +40,7 @@ pub struct RunStart {
     /// Samples a batch.
     pub batch_size: usize,
     /// Injected delay by worker, seconds.
+    #[serde(deserialize_with = "by_worker")]
     pub compute_delay: BTreeMap<u32, f64>,
     /// Injected communication delay.
     pub comm_delay_ms: f64,
@@ -64,6 +66,15 @@ pub struct RunStart {
     pub max_updates: u64,
     /// Accuracy whose first reaching is reported.
     pub target_accuracy: Option<f64>,
+}
+
+/// JSON's keys are strings, and inside a tagged enum serde does not turn them back into numbers.
+fn by_worker<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u32, f64>, D::Error> {
+    let parse = |(id, delay): (String, f64)| Ok((id.parse().map_err(D::Error::custom)?, delay));
+    BTreeMap::<String, f64>::deserialize(from)?
+        .into_iter()
+        .map(parse)
+        .collect()
 }
 
 /// A worker joined.
@@ -238,4 +249,37 @@ pub struct RunEnd {
     pub downlink_frame_bytes: u64,
     /// Why the run stopped, in words.
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_reads_back_what_was_written() {
+        let start = Event::RunStart(RunStart {
+            config_name: "x".into(),
+            num_workers: 2,
+            dataset: "procedural".into(),
+            model: "small_cnn".into(),
+            batch_size: 8,
+            compute_delay: [(0, 0.5), (10, 0.3)].into(),
+            comm_delay_ms: 0.0,
+            bandwidth_mbps: 0.0,
+            started_at: 1.75e9,
+            seed: u64::MAX,
+            generation: Generation(1),
+            mode: "async".into(),
+            compression: "identity".into(),
+            error_feedback: false,
+            parameters: 1,
+            layout: "l".into(),
+            max_updates: 1,
+            target_accuracy: None,
+        });
+        let line = serde_json::to_string(&start).unwrap();
+        assert!(line.starts_with(r#"{"event":"run_start","#), "{line}");
+        assert!(line.contains(r#""compute_delay":{"0":0.5,"10":0.3}"#), "{line}");
+        assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), start);
+    }
 }

@@ -1,1 +1,19 @@
 //! What both daemons share: configuration, tracing, metrics endpoint, signals.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`config`] | the one schema, from files, environment and flags |
+//! | [`telemetry`] | log lines |
+//! | [`metrics`] | a registry, and `/metrics`, `/healthz`, `/readyz` |
+//! | [`shutdown`] | signals, and the handle that tells everything to drain |
+//! | [`event_log`] | the writer of `events.jsonl` |
+//! | [`exit`] | exit codes, and the body of a daemon's `main` |
+
+pub mod config;
+pub mod event_log;
+pub mod exit;
+pub mod metrics;
+pub mod shutdown;
+pub mod telemetry;
+
+pub use exit::{Daemon, Program, parse, run_main};

@@ -1,1 +1,27 @@
 //! Summaries of runs, from their event logs.
+//!
+//! Everything here is a fold over [`asgc_core::event::Event`]: whatever is shown about a run can be told
+//! from its `events.jsonl` alone, also while it is still being written.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`log`] | events from bytes: whole files, and files that grow |
+//! | [`summary`] | the figures of a run |
+//! | [`progress`] | what a progress bar shows |
+//! | [`rate`] | updates a second, without the start |
+//! | [`table`] | figures of one or several runs, side by side |
+//! | [`units`] | bytes, seconds and shares as people read them |
+
+pub mod log;
+pub mod progress;
+pub mod rate;
+pub mod summary;
+pub mod table;
+pub mod units;
+
+#[cfg(test)]
+mod samples;
+
+pub use log::{Log, ReadError, read_log};
+pub use progress::Progress;
+pub use summary::Summary;

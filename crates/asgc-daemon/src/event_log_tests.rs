@@ -1,0 +1,211 @@
+use super::*;
+use asgc_core::event::{Leave, RunEnd};
+
+fn event(number: u64) -> Event {
+    Event::Leave(Leave {
+        worker_id: None,
+        role: "evaluator".into(),
+        reason: format!("number {number}"),
+        uplink_frame_bytes: number,
+        downlink_frame_bytes: 0,
+        elapsed_s: 0.5,
+    })
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn lines(path: &Path) -> Vec<Event> {
+    fs::read_to_string(path)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn writes_a_line_an_event_and_keeps_the_log_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("results/a");
+    for round in 0..3 {
+        let log = EventLog::open(&run).unwrap();
+        log.write(event(round));
+        log.write(event(round + 10));
+        assert_eq!(log.close(LONG), Report { written: 2, lost: 0 });
+    }
+    assert_eq!(lines(&run.join(EVENTS_FILE)), [event(2), event(12)]);
+    assert_eq!(lines(&run.join(PREVIOUS_FILE)), [event(1), event(11)]);
+    let text = fs::read_to_string(run.join(EVENTS_FILE)).unwrap();
+    assert!(text.starts_with(r#"{"event":"leave","#), "{text}");
+}
+
+#[test]
+fn a_second_server_is_refused_naming_the_holder() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = EventLog::open(dir.path()).unwrap();
+    log.write(event(1));
+    let error = EventLog::open(dir.path()).unwrap_err().to_string();
+    let expect = format!(
+        "{} is in use by process {} on ",
+        dir.path().display(),
+        std::process::id()
+    );
+    assert!(error.starts_with(&expect), "{error}");
+    assert!(
+        error.ends_with("; stop it, or choose another run.name"),
+        "{error}"
+    );
+    // The refused one has not touched the log of the first.
+    assert!(!dir.path().join(PREVIOUS_FILE).exists());
+    assert_eq!(log.close(LONG).written, 1);
+    assert!(EventLog::open(dir.path()).is_ok());
+}
+
+#[test]
+fn what_a_crash_left_in_the_lock_file_holds_nobody_up() {
+    let dir = tempfile::tempdir().unwrap();
+    for left in ["", "1", "process 1 on somewhere\n", "\u{0}\u{0}"] {
+        fs::write(dir.path().join(LOCK_FILE), left).unwrap();
+        drop(EventLog::open(dir.path()).unwrap());
+    }
+}
+
+#[test]
+fn symlinks_do_not_lead_out_of_the_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let outside = dir.path().join("outside");
+    fs::write(&outside, "precious").unwrap();
+    let run = dir.path().join("run");
+    fs::create_dir(&run).unwrap();
+    std::os::unix::fs::symlink(&outside, run.join(EVENTS_FILE)).unwrap();
+    let log = EventLog::open(&run).unwrap();
+    log.write(event(1));
+    assert_eq!(log.close(LONG).written, 1);
+    fs::remove_file(run.join(LOCK_FILE)).unwrap();
+    std::os::unix::fs::symlink(&outside, run.join(LOCK_FILE)).unwrap();
+    assert!(EventLog::open(&run).is_err());
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
+}
+
+#[test]
+fn a_full_disk_loses_events_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let log = EventLog::start("/dev/full".into(), full, lock(dir.path()).unwrap()).unwrap();
+    for number in 0..10 {
+        log.write(event(number));
+    }
+    assert_eq!(log.close(LONG), Report { written: 0, lost: 10 });
+}
+
+/// A disk that takes half of every second line before it fails.
+struct Flaky {
+    file: File,
+    calls: u64,
+    half: bool,
+}
+
+impl Write for Flaky {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.half {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.calls += 1;
+        self.half = self.calls.is_multiple_of(2);
+        self.file
+            .write(&bytes[..if self.half { bytes.len() / 2 } else { bytes.len() }])
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for Flaky {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.half = false;
+        self.file.cut(length)
+    }
+}
+
+#[test]
+fn half_a_line_is_cut_off_before_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let sink = Flaky {
+        file: File::create(&path).unwrap(),
+        calls: 0,
+        half: false,
+    };
+    let log = EventLog::start(path.clone(), sink, lock(dir.path()).unwrap()).unwrap();
+    for number in 0..5 {
+        log.write(event(number));
+    }
+    assert_eq!(log.close(LONG), Report { written: 3, lost: 2 });
+    assert_eq!(lines(&path), [event(0), event(2), event(4)]);
+}
+
+/// A disk that never answers until it is released.
+struct Hanging(std::sync::mpsc::Receiver<()>);
+
+impl Write for Hanging {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.recv();
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for Hanging {
+    fn cut(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_disk_that_hangs_holds_up_neither_training_nor_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let (release, held) = channel();
+    let log = EventLog::start("x".into(), Hanging(held), lock(dir.path()).unwrap()).unwrap();
+    for number in 0..QUEUE as u64 + 5 {
+        log.write(event(number));
+    }
+    assert!(log.lost() >= 4, "{}", log.lost());
+    let lost = log.lost();
+    assert_eq!(
+        log.close(Duration::from_millis(1)),
+        Report {
+            written: 0,
+            lost: lost + 1
+        }
+    );
+    drop(release);
+}
+
+#[test]
+fn every_field_of_an_event_survives_the_log() {
+    let end = Event::RunEnd(RunEnd {
+        applied_updates: 3,
+        rejected_updates: 1,
+        rejected_frac: 0.25,
+        total_bytes: u64::MAX,
+        received_bytes: 0,
+        raw_bytes: 1,
+        compression_ratio: 0.1 + 0.2,
+        updates_per_sec: 1e-300,
+        elapsed_s: 2.0,
+        mean_staleness: 0.5,
+        max_staleness: 2,
+        final_test_accuracy: None,
+        final_test_loss: Some(0.1),
+        uplink_frame_bytes: 1,
+        downlink_frame_bytes: 2,
+        reason: "quotes \" and\nlines".into(),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let log = EventLog::open(dir.path()).unwrap();
+    log.write(end.clone());
+    let path = log.path().to_owned();
+    assert_eq!(log.close(LONG).lost, 0);
+    assert_eq!(lines(&path), [end]);
+}

@@ -1,0 +1,240 @@
+//! Events from the bytes of an `events.jsonl`.
+//!
+//! A server that was killed leaves half a line at the end: that is expected and only noted. A damaged line
+//! with others after it is an error, since figures from the rest would be wrong. Kinds of events that this
+//! version does not know are skipped and counted.
+
+use asgc_core::event::Event;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A log that could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file cannot be read.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line in the middle is not an event.
+    #[error("{}:{}: {}", .path.display(), .damage.line, .damage.problem)]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, and what is wrong with it.
+        damage: Damage,
+    },
+}
+
+/// A line that is not an event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct Damage {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// A whole log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    /// In the order of the file.
+    pub events: Vec<Event>,
+    /// Whether half a line at the end was left out.
+    pub truncated: bool,
+    /// Events of kinds that this version does not know.
+    pub unknown: usize,
+}
+
+/// Reads a whole log.
+///
+/// # Errors
+/// When the file cannot be read, or a line other than the last is damaged.
+pub fn read_log(path: &Path) -> Result<Log, ReadError> {
+    let bytes = fs::read(path).map_err(|source| ReadError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut parser = Parser::default();
+    let mut events = parser.push(&bytes).map_err(|damage| ReadError::Damaged {
+        path: path.to_owned(),
+        damage,
+    })?;
+    let rest = parser.rest();
+    let truncated = match parse_line(rest) {
+        Ok(last) => {
+            events.extend(last);
+            false
+        }
+        Err(_) => !rest.is_empty(),
+    };
+    Ok(Log {
+        events,
+        truncated,
+        unknown: parser.unknown,
+    })
+}
+
+/// Takes the bytes of a log as they come, in pieces of any size.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// The beginning of a line whose end has not come yet.
+    partial: Vec<u8>,
+    lines: usize,
+    unknown: usize,
+}
+
+impl Parser {
+    /// The events whose lines `bytes` completes.
+    ///
+    /// # Errors
+    /// At the first whole line that is not an event; the lines after it are not looked at.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, Damage> {
+        let mut events = Vec::new();
+        for piece in bytes.split_inclusive(|&b| b == b'\n') {
+            self.partial.extend_from_slice(piece);
+            if !piece.ends_with(b"\n") {
+                break;
+            }
+            self.lines += 1;
+            let parsed = parse_line(&self.partial);
+            self.partial.clear();
+            match parsed.map_err(|problem| Damage {
+                line: self.lines,
+                problem,
+            })? {
+                Some(event) => events.push(event),
+                None => self.unknown += 1,
+            }
+        }
+        Ok(events)
+    }
+
+    /// The bytes of a line that has not ended.
+    #[must_use]
+    pub fn rest(&self) -> &[u8] {
+        &self.partial
+    }
+}
+
+/// The event of a line; `None` when it is of a kind that this version does not know.
+fn parse_line(line: &[u8]) -> Result<Option<Event>, String> {
+    let error = match serde_json::from_slice(line) {
+        Ok(event) => return Ok(Some(event)),
+        Err(error) => error.to_string(),
+    };
+    // An event of a known kind that lacks everything fails over a field; one of an unknown kind over its kind.
+    let kind = serde_json::from_slice::<serde_json::Value>(line)
+        .ok()
+        .and_then(|value| value.get("event").cloned())
+        .filter(serde_json::Value::is_string)
+        .ok_or(error.as_str())?;
+    let bare = serde_json::json!({ "event": kind });
+    match serde_json::from_value::<Event>(bare) {
+        Err(of_kind) if of_kind.to_string().starts_with("unknown variant") => Ok(None),
+        _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    const EVAL: &str = r#"{"event":"eval","version":5,"test_accuracy":0.5,"test_loss":1.5,"elapsed_s":2.0,"reported_s":2.5,"eval_s":0.4}"#;
+
+    fn read(text: &[u8]) -> Result<Log, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.jsonl");
+        fs::write(&path, text).unwrap();
+        read_log(&path).map_err(|error| {
+            error
+                .to_string()
+                .replace(&format!("{}/", dir.path().display()), "")
+        })
+    }
+
+    #[test]
+    fn half_a_last_line_is_noted_and_left_out() {
+        let whole = format!("{EVAL}\n{EVAL}\n");
+        assert!(!read(whole.as_bytes()).unwrap().truncated);
+        for cut in EVAL.len() + 2..whole.len() - 2 {
+            let log = read(&whole.as_bytes()[..cut]).unwrap();
+            assert_eq!((log.events.len(), log.truncated), (1, true), "cut at {cut}");
+        }
+        // Only the line's end is missing: nothing is lost.
+        let log = read(&whole.as_bytes()[..whole.len() - 1]).unwrap();
+        assert_eq!((log.events.len(), log.truncated), (2, false));
+        // What some file systems leave after a power cut.
+        let log = read(format!("{EVAL}\n\0\0\0\0").as_bytes()).unwrap();
+        assert_eq!((log.events.len(), log.truncated), (1, true));
+        assert_eq!(
+            read(b"").unwrap(),
+            Log {
+                events: vec![],
+                truncated: false,
+                unknown: 0
+            }
+        );
+    }
+
+    #[test]
+    fn a_damaged_line_in_the_middle_is_an_error_with_its_number() {
+        let check = |middle: &str, expect: &str| {
+            assert_eq!(
+                read(format!("{EVAL}\n{middle}\n{EVAL}\n").as_bytes()).unwrap_err(),
+                expect
+            );
+        };
+        check(
+            "{",
+            "events.jsonl:2: EOF while parsing an object at line 2 column 0",
+        );
+        check(
+            "[1]",
+            "events.jsonl:2: invalid type: integer `1`, expected variant identifier at line 1 column 2",
+        );
+        check(
+            r#"{"event":"eval"}"#,
+            "events.jsonl:2: missing field `version` at line 1 column 16",
+        );
+        check(
+            r#"{"kind":"eval"}"#,
+            "events.jsonl:2: missing field `event` at line 1 column 15",
+        );
+    }
+
+    #[test]
+    fn kinds_and_fields_of_newer_versions_are_let_pass() {
+        let text = format!(
+            "{EVAL}\n{{\"event\":\"control\",\"elapsed_s\":1}}\n{}\n",
+            EVAL.replace('}', ",\"new\":1}")
+        );
+        let log = read(text.as_bytes()).unwrap();
+        assert_eq!((log.events.len(), log.unknown), (2, 1));
+    }
+
+    #[test]
+    fn pieces_of_any_size_give_the_same_events() {
+        let events = samples::run();
+        let text: String = events
+            .iter()
+            .map(|e| serde_json::to_string(e).unwrap() + "\n")
+            .collect();
+        for size in [1, 7, 100, text.len()] {
+            let mut parser = Parser::default();
+            let parsed: Vec<_> = text
+                .as_bytes()
+                .chunks(size)
+                .flat_map(|c| parser.push(c).unwrap())
+                .collect();
+            assert_eq!(parsed, events, "pieces of {size}");
+            assert!(parser.rest().is_empty());
+        }
+    }
+}
