@@ -101,9 +101,10 @@ pub struct Leave {
     pub role: String,
     /// Why, in words.
     pub reason: String,
-    /// Bytes of its connection that the server received, framing included.
+    /// Bytes of its connection that the server received, framing included; 0 where the connection was still
+    /// open, being replaced by a newer one (`run_end` counts those bytes too).
     pub uplink_frame_bytes: u64,
-    /// Bytes of its connection that the server sent, framing included.
+    /// Bytes of its connection that the server sent, framing included; 0 as above.
     pub downlink_frame_bytes: u64,
     /// Seconds since the start.
     pub elapsed_s: f64,
@@ -157,6 +158,11 @@ impl RejectReason {
     }
 }
 
+/// JSON has no NaN and no infinity, and a diverged model has such a loss: written as `null`, read as NaN.
+fn or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
 /// The server decided on a push.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Update {
@@ -171,10 +177,13 @@ pub struct Update {
     /// How much of it arrived: less than `payload_bytes` when the push was refused early.
     pub received_bytes: u64,
     /// Seconds the worker waited for parameters.
+    #[serde(deserialize_with = "or_nan")]
     pub fetch_s: f64,
     /// Seconds the worker computed, injected delay included.
+    #[serde(deserialize_with = "or_nan")]
     pub compute_s: f64,
     /// Seconds the worker encoded.
+    #[serde(deserialize_with = "or_nan")]
     pub encode_s: f64,
     /// What was decided.
     pub decision: Decision,
@@ -184,8 +193,10 @@ pub struct Update {
     /// Weight of the gradient in the update; 0 when rejected.
     pub weight: f64,
     /// L2 norm of the worker's residual after encoding.
+    #[serde(deserialize_with = "or_nan")]
     pub residual_norm: f64,
     /// Mean training loss of the batch.
+    #[serde(deserialize_with = "or_nan")]
     pub loss: f64,
     /// Samples in the batch.
     pub samples: u32,
@@ -203,14 +214,17 @@ pub struct Eval {
     /// The version that was measured.
     pub version: Version,
     /// Share of the test set that was classified rightly.
+    #[serde(deserialize_with = "or_nan")]
     pub test_accuracy: f64,
     /// Mean cross-entropy on the test set.
+    #[serde(deserialize_with = "or_nan")]
     pub test_loss: f64,
     /// Seconds since the start when the measured version was current.
     pub elapsed_s: f64,
     /// Seconds since the start when the report arrived.
     pub reported_s: f64,
     /// Seconds that the evaluation took.
+    #[serde(deserialize_with = "or_nan")]
     pub eval_s: f64,
 }
 
@@ -281,5 +295,25 @@ mod tests {
         assert!(line.starts_with(r#"{"event":"run_start","#), "{line}");
         assert!(line.contains(r#""compute_delay":{"0":0.5,"10":0.3}"#), "{line}");
         assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), start);
+    }
+
+    #[test]
+    fn the_log_of_a_diverged_model_can_be_read() {
+        let eval = Event::Eval(Eval {
+            version: Version(3),
+            test_accuracy: 0.1,
+            test_loss: f64::NAN,
+            elapsed_s: 1.0,
+            reported_s: 2.0,
+            eval_s: f64::INFINITY,
+        });
+        let line = serde_json::to_string(&eval).unwrap();
+        assert!(line.starts_with(r#"{"event":"eval","version":3,"#), "{line}");
+        assert!(line.contains(r#""test_loss":null"#), "{line}");
+        let Event::Eval(read) = serde_json::from_str(&line).unwrap() else {
+            panic!("{line}");
+        };
+        assert!(read.test_loss.is_nan() && read.eval_s.is_nan());
+        assert_eq!(read.test_accuracy, 0.1);
     }
 }

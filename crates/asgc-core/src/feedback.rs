@@ -65,8 +65,12 @@ impl Compressor {
     }
 
     /// Puts a share of a push back into the residual: 1 for a rejected one. Without error feedback it is lost.
+    ///
+    /// The residual stays finite: an infinity would make every later gradient unfit.
     pub fn put_back(&mut self, share: f32, payload: &Payload) {
         self.add_decoded(share, payload);
+        let residual = self.residual.iter_mut().flatten();
+        residual.for_each(|e| *e = e.clamp(f32::MIN, f32::MAX));
     }
 
     /// L2 norm of the residual over all tensors; 0 with error feedback off.
@@ -142,6 +146,15 @@ mod tests {
         // The next clean gradient carries what was left.
         let payload = compressor.compress(&[0.0, 0.5], codec, 3).unwrap();
         assert_eq!(payload.bytes[4..], 1.5f32.to_le_bytes());
+    }
+
+    #[test]
+    fn what_is_put_back_cannot_overflow() {
+        let mut compressor = compressor(1, true);
+        let sent = [1, 2].map(|nonce| compressor.compress(&[3e38], Codec::Identity, nonce).unwrap());
+        sent.iter().for_each(|payload| compressor.put_back(1.0, payload));
+        assert_eq!(compressor.residual(), [f32::MAX]);
+        compressor.compress(&[-1.0], Codec::Identity, 3).unwrap();
     }
 
     #[test]

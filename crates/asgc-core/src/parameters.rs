@@ -21,7 +21,7 @@ impl Parameters {
     #[must_use]
     pub fn new(values: &[f32], chunk_len: usize) -> Self {
         let chunk_len = chunk_len.max(1);
-        let chunks = values.chunks(chunk_len).map(|chunk| Arc::from(chunk)).collect();
+        let chunks = values.chunks(chunk_len).map(Arc::from).collect();
         Self { chunks, chunk_len }
     }
 

@@ -1,6 +1,6 @@
 //! Who may join, under which identity; and who leaves.
 
-use super::members::Seat;
+use super::members::{Seat, Trainer};
 use super::message::{Action, Admission, FrameBytes, Joining, Refusal, SessionId};
 use super::{Phase, Server};
 use crate::config::{Mode, Role};
@@ -18,8 +18,11 @@ impl Server {
 
     /// The identity that it would get.
     fn admissible(&self, joining: &Joining) -> Result<Option<WorkerId>, Refusal> {
-        if matches!(self.phase, Phase::Draining { .. } | Phase::Finished) {
-            return Err(Refusal::Over);
+        match self.phase {
+            // One that was cut off may still learn what became of its pushes, or report.
+            Phase::Draining { .. } if self.members.knows(joining.incarnation) => {}
+            Phase::Draining { .. } | Phase::Finished => return Err(Refusal::Over),
+            Phase::Gathering | Phase::Running => {}
         }
         let (parameters, limit) = (
             joining.layout.parameters() as u64,
@@ -47,6 +50,12 @@ impl Server {
         if self.mode == Mode::Sync && worker.0 >= expected {
             return Err(Refusal::Full(expected));
         }
+        let other =
+            |trainer: &Trainer| trainer.session.is_some() && trainer.incarnation != joining.incarnation;
+        // The newest process of an identity has it: an older one does not drive it out again.
+        if self.members.trainer(worker).is_some_and(other) && self.members.is_retired(joining.incarnation) {
+            return Err(Refusal::Replaced(worker));
+        }
         Ok(Some(worker))
     }
 
@@ -59,6 +68,7 @@ impl Server {
     ) {
         let known = worker.and_then(|worker| self.members.trainer(worker));
         let same_process = known.is_some_and(|trainer| trainer.incarnation == joining.incarnation);
+        // A session that the same process left behind, or that another process loses its identity with.
         let ghost = match worker {
             Some(_) => known.and_then(|trainer| trainer.session),
             None => self.members.evaluator_of(joining.incarnation),
@@ -67,25 +77,29 @@ impl Server {
             self.round.forget(worker);
         }
         if let Some(session) = ghost {
-            self.members.remove(session);
             let taken_over = worker.filter(|_| !same_process);
             let refusal = taken_over.map_or(Refusal::Superseded, Refusal::Replaced);
+            // Its bytes are not known: the connection is still open.
+            self.unseat(session, &refusal.to_string(), FrameBytes::default(), out);
             out.push(Action::Close { session, refusal });
         }
-        let rejoined = same_process || (worker.is_none() && ghost.is_some());
+        let owed = match joining.role {
+            Role::Evaluator => self.members.recall_evaluator(joining.incarnation),
+            Role::Trainer => None,
+        };
         self.layout.get_or_insert_with(|| Arc::new(joining.layout));
         let seat = Seat {
             role: joining.role,
             worker,
             incarnation: joining.incarnation,
             name: joining.name,
-            rejoined,
+            rejoined: same_process || owed.is_some(),
             waiting: None,
+            announced: None,
             given: None,
+            owed: owed.flatten(),
         };
-        if self.began.is_some() {
-            out.push(Action::Emit(Event::Join(self.join_event(&seat))));
-        }
+        self.log(Event::Join(self.join_event(&seat)), out);
         self.members.seat_at(session, seat);
         let needs_parameters =
             worker.is_some() && self.parameters.is_none() && self.members.initialiser.is_none();
@@ -99,6 +113,8 @@ impl Server {
         };
         out.push(Action::Admit { session, admission });
         self.begin_if_ready(out);
+        // Who came back to an SSP run may have been the slowest, and is so no more.
+        self.answer_waiting(out);
     }
 
     pub(super) fn join_event(&self, seat: &Seat) -> Join {
@@ -118,28 +134,49 @@ impl Server {
         frames: FrameBytes,
         out: &mut Vec<Action>,
     ) {
-        let Some(seat) = self.members.remove(session) else {
+        if !self.unseat(session, reason, frames, out) {
             return;
-        };
-        if self.began.is_some() {
-            out.push(Action::Emit(Event::Leave(Leave {
-                worker_id: seat.worker,
-                role: seat.role.as_str().to_owned(),
-                reason: reason.to_owned(),
-                uplink_frame_bytes: frames.uplink,
-                downlink_frame_bytes: frames.downlink,
-                elapsed_s: self.elapsed_s(),
-            })));
         }
-        if self.parameters.is_none() && self.members.initialiser.is_none() {
-            self.members.initialiser = self.members.any_trainer_session();
-            out.extend(
-                self.members
-                    .initialiser
-                    .map(|session| Action::AskParameters { session }),
-            );
+        if self.phase == Phase::Gathering && self.parameters.is_none() {
+            self.ask_another(out);
         }
         // The slowest of an SSP run may have been the one that left.
         self.answer_waiting(out);
+    }
+
+    /// Takes a session's seat, and logs that it left; `false` when it had none.
+    fn unseat(
+        &mut self,
+        session: SessionId,
+        reason: &str,
+        frames: FrameBytes,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let Some(seat) = self.members.remove(session) else {
+            return false;
+        };
+        let leave = Leave {
+            worker_id: seat.worker,
+            role: seat.role.as_str().to_owned(),
+            reason: reason.to_owned(),
+            uplink_frame_bytes: frames.uplink,
+            downlink_frame_bytes: frames.downlink,
+            elapsed_s: self.elapsed_s(),
+        };
+        self.log(Event::Leave(leave), out);
+        true
+    }
+
+    /// Asks a trainer for initial parameters if the one that was asked has left.
+    fn ask_another(&mut self, out: &mut Vec<Action>) {
+        if self.members.is_empty() {
+            // Nobody is left who vouches for the layout: the first to join may have had the wrong model.
+            self.layout = None;
+        }
+        if self.members.initialiser.is_none() {
+            self.members.initialiser = self.members.any_trainer_session();
+            let asked = self.members.initialiser;
+            out.extend(asked.map(|session| Action::AskParameters { session }));
+        }
     }
 }

@@ -19,6 +19,7 @@ enum Outlook {
 }
 
 /// A verdict with what the log says of it.
+#[derive(Clone, Copy)]
 pub(super) struct Ruling {
     verdict: Verdict,
     lr: f64,
@@ -44,6 +45,14 @@ impl Ruling {
             received_bytes: header.payload_bytes,
         }
     }
+
+    /// Ruled on before the whole payload arrived.
+    fn early(self, received_bytes: u64) -> Self {
+        Self {
+            received_bytes,
+            ..self
+        }
+    }
 }
 
 impl Server {
@@ -59,6 +68,9 @@ impl Server {
             return;
         };
         let push = header.push;
+        if self.round.holds(worker, push) {
+            return;
+        }
         match self.outlook(worker, header) {
             Outlook::Repeated(verdict) => out.push(Action::Verdict {
                 session,
@@ -66,19 +78,15 @@ impl Server {
                 verdict,
             }),
             Outlook::Refused(reason, tau) => {
-                let ruling = Ruling::rejected(reason, tau, self.version, header);
-                self.reject(
-                    worker,
-                    header,
-                    Ruling {
-                        received_bytes,
-                        ..ruling
-                    },
-                    out,
-                );
+                let ruling = Ruling::rejected(reason, tau, self.version, header).early(received_bytes);
+                self.reject(worker, header, ruling, out);
             }
-            Outlook::Welcome(..) if asks => out.push(Action::Proceed { session, push }),
-            Outlook::Welcome(..) => {}
+            Outlook::Welcome(..) => {
+                if let Some(seat) = self.members.seat_mut(session) {
+                    seat.announced = Some(header.base);
+                }
+                out.extend(asks.then_some(Action::Proceed { session, push }));
+            }
         }
     }
 
@@ -86,6 +94,9 @@ impl Server {
         let Some(worker) = self.trainer_behind(session, out) else {
             return;
         };
+        if let Some(seat) = self.members.seat_mut(session) {
+            seat.announced = None;
+        }
         let (header, push) = (&pushed.header, pushed.header.push);
         if self.round.holds(worker, push) {
             return;
@@ -149,9 +160,10 @@ impl Server {
             return Outlook::Refused(RejectReason::FutureVersion, Staleness(0));
         };
         if self.mode == Mode::Sync {
-            return match tau {
-                Staleness(0) => Outlook::Welcome(tau, 1.0),
-                tau => Outlook::Refused(RejectReason::Late, tau),
+            // One push a round: a second one is as late as one for a round that is over.
+            return match (tau, self.round.of(worker)) {
+                (Staleness(0), None) => Outlook::Welcome(tau, 1.0),
+                _ => Outlook::Refused(RejectReason::Late, tau),
             };
         }
         match self.policy.weigh(tau) {
@@ -188,7 +200,7 @@ impl Server {
         if self.began.is_some() && verdict.reason != Some(RejectReason::Stopped) {
             let update = update_event(worker, header, &ruling, elapsed_s);
             self.tally.count(&update);
-            out.push(Action::Emit(Event::Update(update)));
+            self.log(Event::Update(update), out);
         }
         out.extend(session.map(|session| Action::Verdict {
             session,

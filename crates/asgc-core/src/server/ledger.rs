@@ -2,10 +2,12 @@
 
 use crate::ids::PushId;
 use crate::push::Verdict;
-use std::collections::BTreeMap;
+use crate::worker::MAX_IN_FLIGHT;
+use std::collections::VecDeque;
 
 /// Verdicts kept for each worker. A worker has fewer pushes than this in flight.
-pub(super) const KEPT: usize = 64;
+const KEPT: usize = 64;
+const _: () = assert!(MAX_IN_FLIGHT < KEPT);
 
 /// What is known of a push id.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,29 +20,30 @@ pub(super) enum Known {
     Forgotten,
 }
 
-/// The last verdicts of one incarnation of a worker.
+/// The last verdicts of one incarnation of a worker. Those decided longest ago are dropped first, so that
+/// a low id decided late (held for a round while others were refused) is remembered like any other.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ledger {
-    verdicts: BTreeMap<PushId, Verdict>,
+    verdicts: VecDeque<(PushId, Verdict)>,
     /// Ids up to here may have been dropped.
     forgotten: PushId,
 }
 
 impl Ledger {
     pub(super) fn look_up(&self, push: PushId) -> Known {
-        match self.verdicts.get(&push) {
-            Some(&verdict) => Known::Decided(verdict),
+        match self.verdicts.iter().rev().find(|&&(id, _)| id == push) {
+            Some(&(_, verdict)) => Known::Decided(verdict),
             None if push <= self.forgotten => Known::Forgotten,
             None => Known::New,
         }
     }
 
     pub(super) fn record(&mut self, push: PushId, verdict: Verdict) {
-        self.verdicts.insert(push, verdict);
-        while self.verdicts.len() > KEPT {
-            if let Some((dropped, _)) = self.verdicts.pop_first() {
-                self.forgotten = self.forgotten.max(dropped);
-            }
+        self.verdicts.push_back((push, verdict));
+        if self.verdicts.len() > KEPT
+            && let Some((dropped, _)) = self.verdicts.pop_front()
+        {
+            self.forgotten = self.forgotten.max(dropped);
         }
     }
 }

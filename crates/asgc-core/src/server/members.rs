@@ -4,7 +4,13 @@ use super::ledger::Ledger;
 use super::message::{Pull, SessionId};
 use crate::config::Role;
 use crate::ids::{Incarnation, Version, WorkerId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Identities that are kept; beyond, those of absent trainers go, the highest first.
+const MAX_TRAINERS: usize = 4096;
+
+/// Processes that lost their identity and are remembered, so that what they pushed stays decided.
+const MAX_RETIRED: usize = 256;
 
 /// A session that was let in.
 #[derive(Debug, Clone)]
@@ -18,8 +24,20 @@ pub(super) struct Seat {
     pub(super) rejoined: bool,
     /// A pull without an answer yet.
     pub(super) waiting: Option<Pull>,
-    /// Evaluator: the version it was given, and the `elapsed_s` of that moment.
-    pub(super) given: Option<(Version, f64)>,
+    /// Trainer: the base of a push whose header was welcomed and whose payload is on its way.
+    pub(super) announced: Option<Version>,
+    /// Evaluator: the last version that this session was given.
+    pub(super) given: Option<Version>,
+    /// Evaluator: what it has not reported yet, be it from a session before.
+    pub(super) owed: Option<Owed>,
+}
+
+/// An evaluation that was handed out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Owed {
+    pub(super) version: Version,
+    /// When the version was handed out.
+    pub(super) elapsed_s: f64,
 }
 
 /// A trainer's identity; outlives its sessions.
@@ -36,6 +54,10 @@ pub(super) struct Trainer {
 pub(super) struct Members {
     seats: BTreeMap<SessionId, Seat>,
     trainers: BTreeMap<WorkerId, Trainer>,
+    /// Processes that another took the identity of, the latest last.
+    retired: VecDeque<(Incarnation, Ledger)>,
+    /// The evaluator that left last, and what it owed.
+    absent_evaluator: Option<(Incarnation, Option<Owed>)>,
     /// Who was asked for initial parameters.
     pub(super) initialiser: Option<SessionId>,
 }
@@ -66,6 +88,7 @@ impl Members {
             .collect()
     }
 
+    /// The trainer behind `worker`, be it there or absent.
     pub(super) fn trainer(&self, worker: WorkerId) -> Option<&Trainer> {
         self.trainers.get(&worker)
     }
@@ -111,25 +134,82 @@ impl Members {
         self.seats.iter().find(theirs).map(|(&session, _)| session)
     }
 
-    /// Seats `session`, and a trainer under its identity: a new life of the process starts a new ledger.
+    /// Whether this process lost its identity to another.
+    pub(super) fn is_retired(&self, incarnation: Incarnation) -> bool {
+        self.retired.iter().any(|&(theirs, _)| theirs == incarnation)
+    }
+
+    /// Whether this process had a seat before, in whatever role.
+    pub(super) fn knows(&self, incarnation: Incarnation) -> bool {
+        self.of_incarnation(incarnation).is_some()
+            || self.is_retired(incarnation)
+            || self.evaluator_of(incarnation).is_some()
+            || self
+                .absent_evaluator
+                .is_some_and(|(theirs, _)| theirs == incarnation)
+    }
+
+    /// Takes out what is known of an evaluator that left: `None` when it is a new one.
+    pub(super) fn recall_evaluator(&mut self, incarnation: Incarnation) -> Option<Option<Owed>> {
+        let (_, owed) = self
+            .absent_evaluator
+            .take_if(|(theirs, _)| *theirs == incarnation)?;
+        Some(owed)
+    }
+
+    /// Seats `session`, and a trainer under its identity.
     pub(super) fn seat_at(&mut self, session: SessionId, seat: Seat) {
         if let Some(worker) = seat.worker {
-            let clock = self.slowest_clock().unwrap_or(0);
-            let fresh = Trainer {
-                session: None,
-                incarnation: seat.incarnation,
-                ledger: Ledger::default(),
-                // A newcomer starts level with the slowest: it neither waits for it nor holds it back.
-                clock,
-            };
-            let trainer = self.trainers.entry(worker).or_insert_with(|| fresh.clone());
-            if trainer.incarnation != seat.incarnation {
-                *trainer = fresh;
-            }
-            trainer.clock = trainer.clock.max(clock);
-            trainer.session = Some(session);
+            self.take_identity(worker, seat.incarnation, session);
         }
         self.seats.insert(session, seat);
+    }
+
+    /// Another process starts a new ledger; its predecessor's is kept, should that one come back elsewhere.
+    fn take_identity(&mut self, worker: WorkerId, incarnation: Incarnation, session: SessionId) {
+        // A newcomer starts level with the slowest: it neither waits for it nor holds it back.
+        let slowest = self.slowest_clock().unwrap_or(0);
+        let mut trainer = match self.trainers.remove(&worker) {
+            Some(known) if known.incarnation == incarnation => known,
+            other => {
+                let ledger = self.recall_ledger(incarnation);
+                self.retired
+                    .extend(other.map(|trainer| (trainer.incarnation, trainer.ledger)));
+                Trainer {
+                    session: None,
+                    incarnation,
+                    ledger,
+                    clock: slowest,
+                }
+            }
+        };
+        trainer.clock = trainer.clock.max(slowest);
+        trainer.session = Some(session);
+        self.trainers.insert(worker, trainer);
+        self.drop_surplus();
+    }
+
+    /// The verdicts given to this process under an identity that it lost.
+    fn recall_ledger(&mut self, incarnation: Incarnation) -> Ledger {
+        let place = self.retired.iter().position(|&(theirs, _)| theirs == incarnation);
+        place
+            .and_then(|place| self.retired.remove(place))
+            .map_or_else(Ledger::default, |(_, ledger)| ledger)
+    }
+
+    /// Keeps the memory of those who left within bounds.
+    fn drop_surplus(&mut self) {
+        while self.trainers.len() > MAX_TRAINERS {
+            let absent = |(_, trainer): &(&WorkerId, &Trainer)| trainer.session.is_none();
+            let Some(worker) = self.trainers.iter().rev().find(absent).map(|(&worker, _)| worker) else {
+                break;
+            };
+            let trainer = self.trainers.remove(&worker);
+            self.retired
+                .extend(trainer.map(|trainer| (trainer.incarnation, trainer.ledger)));
+        }
+        let surplus = self.retired.len().saturating_sub(MAX_RETIRED);
+        self.retired.drain(..surplus);
     }
 
     /// Removes a seat; the identity behind it stays.
@@ -137,6 +217,9 @@ impl Members {
         let seat = self.seats.remove(&session)?;
         if self.initialiser == Some(session) {
             self.initialiser = None;
+        }
+        if seat.role == Role::Evaluator {
+            self.absent_evaluator = Some((seat.incarnation, seat.owed));
         }
         if let Some(trainer) = seat.worker.and_then(|worker| self.trainers.get_mut(&worker)) {
             trainer.session = trainer.session.filter(|&current| current != session);

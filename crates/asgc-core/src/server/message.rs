@@ -211,6 +211,10 @@ pub enum Answer {
 
 /// Something is to be done.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "actions live for one call, in a buffer that is reused; boxing every event would cost more"
+)]
 pub enum Action {
     /// Let it in.
     Admit {

@@ -238,6 +238,13 @@ impl Server {
         }
     }
 
+    /// Logs an event of the run: `run_start` is the first, `run_end` the last.
+    fn log(&self, event: Event, out: &mut Vec<Action>) {
+        if self.began.is_some() && self.phase != Phase::Finished {
+            out.push(Action::Emit(event));
+        }
+    }
+
     /// Seconds since the run began.
     fn elapsed_s(&self) -> f64 {
         self.began

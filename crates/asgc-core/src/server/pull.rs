@@ -4,12 +4,16 @@
 //! |---|---|
 //! | `async` | never |
 //! | `ssp` | its clock is more than `slack` ahead of the slowest (Ho et al., NeurIPS 2013) |
-//! | `sync` | it holds the current version already: its round is not over. One that is behind is answered at once |
+//! | `sync` | it holds the current version, and its push for that is held or on its way: the round is not over |
 //!
-//! An evaluator's pull waits until the next multiple of `eval_interval`. Nobody is answered before the
+//! In sync mode one that is behind is answered at once, and so is one whose push for the current version
+//! was refused or never made (a gradient that is not finite): the round waits for it, so it must go on.
+//!
+//! An evaluator's pull waits until the next multiple of `eval_interval`, but for one that came back without
+//! the evaluation that it owes. Nobody is answered before the
 //! run begins; once it is over trainers are stopped, and an evaluator first gets the final version.
 
-use super::members::Seat;
+use super::members::{Owed, Seat};
 use super::message::{Action, Answer, Pull, Refusal, SessionId};
 use super::{Evaluation, Phase, Server};
 use crate::config::{Mode, Role};
@@ -42,17 +46,21 @@ impl Server {
             Role::Evaluator => self.answer_evaluator(seat),
         };
         let Some(answer) = answer else { return };
-        let given = match (seat.role, &answer) {
-            (Role::Evaluator, Answer::Snapshot { version, .. }) => Some((*version, self.elapsed_s())),
+        let owed = match (seat.role, &answer) {
+            (Role::Evaluator, &Answer::Snapshot { version, .. }) => Some(Owed {
+                version,
+                elapsed_s: self.elapsed_s(),
+            }),
             _ => None,
         };
         if let Some(seat) = self.members.seat_mut(session) {
             seat.waiting = None;
-            seat.given = given.or(seat.given);
+            seat.given = owed.map(|owed| owed.version).or(seat.given);
+            seat.owed = owed.or(seat.owed);
         }
-        if given.is_some() {
+        if owed.is_some() {
             let interval = self.config.workload.eval_interval;
-            self.next_eval = Version((self.version.0 / interval + 1) * interval);
+            self.next_eval = Version((self.version.0 / interval + 1).saturating_mul(interval));
         }
         out.push(Action::Answer { session, answer });
     }
@@ -79,7 +87,10 @@ impl Server {
     fn must_wait(&self, seat: &Seat, current: bool) -> bool {
         match self.mode {
             Mode::Async => false,
-            Mode::Sync => current,
+            Mode::Sync => {
+                let held = seat.worker.is_some_and(|worker| self.round.of(worker).is_some());
+                current && (held || seat.announced == Some(self.version))
+            }
             Mode::Ssp => {
                 let clock = seat
                     .worker
@@ -88,7 +99,7 @@ impl Server {
                 let slowest = self.members.slowest_clock();
                 clock
                     .zip(slowest)
-                    .is_some_and(|(mine, slowest)| mine > slowest + self.config.server.slack)
+                    .is_some_and(|(mine, slowest)| mine > slowest.saturating_add(self.config.server.slack))
             }
         }
     }
@@ -97,13 +108,15 @@ impl Server {
         match &self.phase {
             Phase::Gathering => None,
             Phase::Running if self.version >= self.next_eval => self.snapshot(),
+            // It lost the parameters with its connection.
+            Phase::Running if seat.owed.is_some() && seat.given.is_none() => self.snapshot(),
             Phase::Running => None,
             Phase::Draining { reason, .. } => {
                 let reported = self
                     .last_eval
                     .as_ref()
                     .is_some_and(|eval| eval.version == self.version);
-                let given = seat.given.is_some_and(|(version, _)| version == self.version);
+                let given = seat.given == Some(self.version);
                 match reported || given || self.began.is_none() {
                     true => Some(Answer::Stop {
                         reason: reason.clone(),
@@ -136,18 +149,26 @@ impl Server {
             out.push(Action::Close { session, refusal });
             return;
         }
-        // A version that this session was not given belongs to a life before, or to nobody.
-        let Some((version, elapsed_s)) = seat.given.filter(|&(given, _)| given == evaluation.version) else {
+        // A version that this evaluator does not owe: of a life before, never handed out, or reported already.
+        let owed = seat.owed.filter(|owed| owed.version == evaluation.version);
+        let Some(Owed { version, elapsed_s }) = owed else {
             return;
         };
-        out.push(Action::Emit(Event::Eval(Eval {
+        if self.phase == Phase::Finished {
+            return;
+        }
+        let eval = Eval {
             version,
             test_accuracy: evaluation.accuracy,
             test_loss: evaluation.loss,
             elapsed_s,
             reported_s: self.elapsed_s(),
             eval_s: evaluation.eval_s,
-        })));
+        };
+        self.log(Event::Eval(eval), out);
+        if let Some(seat) = self.members.seat_mut(session) {
+            seat.owed = None;
+        }
         self.last_eval = Some(evaluation);
         self.stop_if_due(out);
     }

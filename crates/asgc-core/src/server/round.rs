@@ -4,7 +4,6 @@
 use super::Server;
 use super::decide::Ruling;
 use super::message::{Action, Pushed};
-use crate::event::RejectReason;
 use crate::ids::{PushId, Staleness, WorkerId};
 use crate::push::Verdict;
 use std::collections::BTreeMap;
@@ -18,9 +17,17 @@ pub(super) struct Round {
 impl Round {
     /// Whether this very push is held, so that a repetition is no second push.
     pub(super) fn holds(&self, worker: WorkerId, push: PushId) -> bool {
-        self.held
-            .get(&worker)
-            .is_some_and(|pushed| pushed.header.push == push)
+        self.of(worker) == Some(push)
+    }
+
+    /// The push that is held of this worker.
+    pub(super) fn of(&self, worker: WorkerId) -> Option<PushId> {
+        self.held.get(&worker).map(|pushed| pushed.header.push)
+    }
+
+    /// Ends the round, whatever it held.
+    pub(super) fn take(&mut self) -> BTreeMap<WorkerId, Box<Pushed>> {
+        std::mem::take(&mut self.held)
     }
 
     /// Forgets what a process pushed that another took the identity of: it was never told a verdict.
@@ -40,11 +47,6 @@ impl Server {
 
     /// Holds a sound push for the current version; releases the round when it was the last one.
     pub(super) fn hold(&mut self, worker: WorkerId, pushed: Box<Pushed>, out: &mut Vec<Action>) {
-        if self.round.held.contains_key(&worker) {
-            let ruling = Ruling::rejected(RejectReason::Late, Staleness(0), self.version, &pushed.header);
-            self.settle(worker, &pushed.header, ruling, out);
-            return;
-        }
         self.round.held.insert(worker, pushed);
         if self.round.held.len() >= self.needed() {
             self.release(out);
@@ -53,7 +55,7 @@ impl Server {
 
     /// Applies the mean, then tells everybody.
     fn release(&mut self, out: &mut Vec<Action>) {
-        let held = std::mem::take(&mut self.round.held);
+        let held = self.round.take();
         let payloads = held
             .values()
             .filter_map(|pushed| pushed.payload.as_ref())

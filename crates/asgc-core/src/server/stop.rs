@@ -1,9 +1,11 @@
 //! When the run is over, and how it drains.
 
 use super::Server;
+use super::decide::Ruling;
 use super::message::{Action, FrameBytes};
 use super::tally::ratio;
-use crate::event::{Event, RunEnd};
+use crate::event::{Event, RejectReason, RunEnd};
+use crate::ids::Staleness;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +56,11 @@ impl Server {
             reason: reason.into(),
             at: self.now,
         };
+        // A round that was under way never comes about.
+        for (worker, pushed) in self.round.take() {
+            let ruling = Ruling::rejected(RejectReason::Stopped, Staleness(0), self.version, &pushed.header);
+            self.settle(worker, &pushed.header, ruling, out);
+        }
         self.answer_waiting(out);
     }
 
@@ -70,7 +77,7 @@ impl Server {
         }
         if let Some(began) = self.began {
             let elapsed_s = at.saturating_sub(began).as_secs_f64();
-            out.push(Action::Emit(Event::RunEnd(self.run_end(reason, elapsed_s))));
+            self.log(Event::RunEnd(self.run_end(reason, elapsed_s)), out);
         }
         self.phase = Phase::Finished;
         self.answer_waiting(out);
@@ -80,7 +87,7 @@ impl Server {
     fn run_end(&self, reason: &str, elapsed_s: f64) -> RunEnd {
         let tally = &self.tally;
         let dense = self.layout.as_ref().map_or(0, |layout| layout.dense_bytes());
-        let raw_bytes = dense * tally.pushes;
+        let raw_bytes = dense.saturating_mul(tally.pushes);
         RunEnd {
             applied_updates: tally.applied,
             rejected_updates: tally.rejected,

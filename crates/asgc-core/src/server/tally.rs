@@ -18,9 +18,10 @@ impl Tally {
     pub(super) fn count(&mut self, update: &Update) {
         self.pushes += 1;
         self.rejected += u64::from(update.decision == Decision::Rejected);
-        self.payload_bytes += update.payload_bytes;
-        self.received_bytes += update.received_bytes;
-        self.staleness_sum += update.staleness.0;
+        // A header may claim any length.
+        self.payload_bytes = self.payload_bytes.saturating_add(update.payload_bytes);
+        self.received_bytes = self.received_bytes.saturating_add(update.received_bytes);
+        self.staleness_sum = self.staleness_sum.saturating_add(update.staleness.0);
         self.staleness_max = self.staleness_max.max(update.staleness.0);
     }
 

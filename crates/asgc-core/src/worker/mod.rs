@@ -33,7 +33,7 @@ pub struct Settings {
 }
 
 /// Something happened.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
     /// The server let the worker in: for the first time, or again.
     Joined {
