@@ -1,0 +1,202 @@
+//! Putting the parts together.
+
+use crate::incoming::{Traffic, incoming};
+use crate::metrics::Metrics;
+use crate::owner::{Command, Owner};
+use crate::service::{Service, Shared};
+use crate::sink::Sink;
+use crate::{generation, model_file};
+use asgc_core::config::Config;
+use asgc_core::server::{Input, Server};
+use asgc_daemon::Daemon;
+use asgc_daemon::config::to_settings_json;
+use asgc_daemon::event_log::EventLog;
+use asgc_daemon::exit::{BoxError, FAILURE};
+use asgc_daemon::shutdown::Shutdown;
+use asgc_proto::limits;
+use asgc_proto::v1::parameter_server_server::ParameterServerServer;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tonic::transport::server::Router;
+
+/// Between two looks at the clock; bounds how late a wall-time stop is.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The name of the model's file in a run's folder.
+pub const MODEL_FILE: &str = "model.safetensors";
+
+/// Runs a server until its run is over, or a drain has been asked for and done.
+pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
+    let config = daemon.config.clone();
+    let dir = Path::new(&config.run.results_dir).join(&config.run.name);
+    let listener = bind(&config.server.listen).await?;
+    let address = listener.local_addr()?;
+    let log = EventLog::open(&dir)?;
+    let metrics = Arc::new(Metrics::new(&daemon.registry, config.telemetry.max_worker_labels)?);
+    let server = new_server(&config, &dir)?;
+    let traffic = Arc::new(Traffic::default());
+    let (queue, inbox) = mpsc::channel(config.server.queue_depth);
+    let owner = Owner {
+        server,
+        inbox,
+        sink: Sink::new(log, Arc::clone(&metrics)),
+        metrics: Arc::clone(&metrics),
+        traffic: Arc::clone(&traffic),
+        epoch: Instant::now(),
+    };
+    let owner = tokio::task::spawn_blocking(move || owner.run());
+    tokio::spawn(tick(queue.clone(), Arc::clone(&traffic)));
+    tokio::spawn(drain_on_request(queue.clone(), daemon.shutdown.clone()));
+
+    let drained = Shutdown::new();
+    let sockets = incoming(listener, traffic, config.server.max_sessions * 2);
+    let router = router(&config, queue, metrics).await?;
+    let serving = tokio::spawn({
+        let drained = drained.clone();
+        async move { router.serve_with_incoming_shutdown(sockets, async move { drained.requested().await }).await }
+    });
+    announce(&config, address, daemon.metrics_addr)?;
+    daemon.health.set_ready();
+
+    let (server, sink) = owner.await?;
+    let saved = save(&server, &dir);
+    let report = sink.close();
+    // Workers have left or had their time: what still hangs on is cut off with the process.
+    drained.request();
+    let _ = tokio::time::timeout(Duration::from_secs(1), serving).await;
+    saved?;
+    if report.lost > 0 {
+        tracing::error!(lost = report.lost, "events could not be written; the log is not whole");
+        return Ok(ExitCode::from(FAILURE));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn bind(listen: &str) -> Result<TcpListener, BoxError> {
+    TcpListener::bind(listen).await.map_err(|error| format!("server.listen = {listen}: {error}").into())
+}
+
+fn new_server(config: &Config, dir: &Path) -> Result<Server, BoxError> {
+    let generation = generation::begin(dir)?;
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let initial = match &config.server.initial_parameters {
+        Some(path) => Some(model_file::read(Path::new(path))?),
+        None => None,
+    };
+    let initial = initial.map(|(layout, values)| (Arc::new(layout), values));
+    Ok(Server::new(config.clone(), generation, unix.as_secs_f64(), initial))
+}
+
+async fn tick(queue: mpsc::Sender<Command>, traffic: Arc<Traffic>) {
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let frames = traffic.read();
+        if queue.send(Command::Handle(Input::Tick { frames })).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn drain_on_request(queue: mpsc::Sender<Command>, shutdown: Shutdown) {
+    shutdown.requested().await;
+    let reason = "asked to drain".to_owned();
+    // A queue that is closed belongs to a run that has ended already.
+    let _ = queue.send(Command::Handle(Input::Drain { reason })).await;
+}
+
+async fn router(
+    config: &Config,
+    queue: mpsc::Sender<Command>,
+    metrics: Arc<Metrics>,
+) -> Result<Router, BoxError> {
+    let shared = Arc::new(Shared {
+        settings_json: to_settings_json(config),
+        chunk_bytes: config.server.chunk_bytes,
+        max_sessions: config.server.max_sessions,
+        patience: Duration::from_secs_f64(config.server.liveness_s),
+        queue,
+        metrics,
+        pending: Default::default(),
+        sessions: AtomicU64::new(1),
+        open: AtomicU64::new(0),
+    });
+    let service = ParameterServerServer::new(Service { shared })
+        .max_decoding_message_size(limits::MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(limits::MAX_MESSAGE_BYTES);
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<ParameterServerServer<Service>>().await;
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(asgc_proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()?;
+    let beat = Duration::from_secs_f64(config.server.liveness_s / 2.0);
+    Ok(tonic::transport::Server::builder()
+        .tcp_nodelay(true)
+        .http2_keepalive_interval(Some(beat))
+        .http2_keepalive_timeout(Some(beat))
+        .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
+        .max_frame_size(limits::FRAME_BYTES)
+        .http2_max_header_list_size(limits::MAX_HEADER_BYTES)
+        .add_service(health_service)
+        .add_service(reflection)
+        .add_service(service))
+}
+
+/// Says where the server is: in words for people, in a file for programs.
+fn announce(config: &Config, grpc: SocketAddr, metrics: Option<SocketAddr>) -> Result<(), BoxError> {
+    let host = match &config.server.advertise {
+        Some(host) => format!("{host}:{}", grpc.port()),
+        None => grpc.to_string(),
+    };
+    tracing::info!("listening on {grpc}; start a worker on any machine with");
+    tracing::info!("    asgc-worker --server http://{host}");
+    if let Some(path) = &config.server.address_file {
+        #[derive(serde::Serialize)]
+        struct Addresses {
+            grpc: String,
+            metrics: Option<String>,
+            pid: u32,
+        }
+        let addresses = Addresses {
+            grpc: grpc.to_string(),
+            metrics: metrics.map(|address| address.to_string()),
+            pid: std::process::id(),
+        };
+        // Moved into place whole: whoever waits for the file never reads half of it.
+        let beside = PathBuf::from(format!("{path}.new"));
+        std::fs::write(&beside, serde_json::to_vec(&addresses)?)
+            .and_then(|()| std::fs::rename(&beside, path))
+            .map_err(|error| format!("server.address_file = {path}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Writes the model, with the batch-norm statistics of the last evaluation if that was of the final version.
+fn save(server: &Server, dir: &Path) -> Result<(), BoxError> {
+    let (Some(layout), Some(parameters)) = (server.layout(), server.parameters()) else {
+        tracing::warn!("nothing was trained: there is no model to write");
+        return Ok(());
+    };
+    let path = dir.join(MODEL_FILE);
+    let evaluation = server.last_evaluation();
+    let buffers = evaluation.map_or(&[][..], |evaluation| &evaluation.buffers);
+    if let Some(behind) = evaluation.filter(|evaluation| evaluation.version != server.version()) {
+        tracing::warn!(
+            evaluated = behind.version.0,
+            version = server.version().0,
+            "the final version was not evaluated: batch-norm statistics are of an earlier one"
+        );
+    }
+    model_file::write(&path, layout, &parameters.to_vec(), buffers)?;
+    tracing::info!(version = server.version().0, "the model is in {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! One session's messages, reassembled from chunks and checked, off the owner's thread.
+
+use crate::metrics::Metrics;
+use crate::owner::Command;
+use asgc_core::codec::{Payload, PayloadError};
+use asgc_core::layout::Layout;
+use asgc_core::push::PushHeader;
+use asgc_core::server::{Evaluation, Input, Pushed, SessionId};
+use asgc_core::ids::Version;
+use asgc_proto::v1::{self, worker_message::Kind};
+use asgc_proto::{bytes_to_floats, convert};
+use bytes::{Bytes, BytesMut};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::mpsc;
+use tonic::Status;
+
+/// Room that batch-norm statistics get beyond the size of the model itself.
+const BUFFER_ROOM: u64 = 1 << 20;
+
+/// What ends a session from the worker's side.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// It said goodbye, for this reason.
+    Left(String),
+    /// It broke the protocol.
+    Malformed(Box<Status>),
+    /// The server is going away.
+    Closed,
+}
+
+impl<E: std::error::Error> From<E> for End {
+    fn from(error: E) -> Self {
+        Self::Malformed(Box::new(Status::invalid_argument(error.to_string())))
+    }
+}
+
+/// Something that arrives in several messages.
+enum Upload {
+    Push { header: PushHeader, began: Instant },
+    Parameters,
+    Evaluation(v1::Evaluation),
+}
+
+/// A session's place in the server.
+pub(crate) struct Inbound {
+    pub(crate) session: SessionId,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) chunk_bytes: usize,
+    pub(crate) queue: mpsc::Sender<Command>,
+    pub(crate) metrics: Arc<Metrics>,
+    upload: Option<(Upload, Assembly)>,
+}
+
+/// Bytes of known number, put together from chunks.
+struct Assembly {
+    size: u64,
+    bytes: BytesMut,
+}
+
+impl Inbound {
+    pub(crate) fn new(
+        session: SessionId,
+        layout: Arc<Layout>,
+        chunk_bytes: usize,
+        (queue, metrics): (mpsc::Sender<Command>, Arc<Metrics>),
+    ) -> Self {
+        Self { session, layout, chunk_bytes, queue, metrics, upload: None }
+    }
+
+    /// Takes one message.
+    pub(crate) async fn take(&mut self, kind: Kind) -> Result<(), End> {
+        let session = self.session;
+        match kind {
+            Kind::Hello(_) => Err(malformed("hello comes once, first")),
+            Kind::Pull(request) => {
+                self.upload = None;
+                self.queue(Input::Pull { session, pull: convert::pull(&request) }).await
+            }
+            Kind::Push(message) => self.begin_push(message).await,
+            Kind::InitialParameters(header) => {
+                if header.size_bytes != self.layout.dense_bytes() {
+                    return Err(malformed(&format!(
+                        "initial parameters of {} bytes; the layout has {}",
+                        header.size_bytes,
+                        self.layout.dense_bytes()
+                    )));
+                }
+                self.begin(Upload::Parameters, header.size_bytes, header.data).await
+            }
+            Kind::Evaluation(mut report) => {
+                let (size, limit) = (report.buffers_bytes, self.layout.dense_bytes() + BUFFER_ROOM);
+                if size > limit {
+                    return Err(malformed(&format!("buffers of {size} bytes, {limit} at most")));
+                }
+                let data = std::mem::take(&mut report.data);
+                self.begin(Upload::Evaluation(report), size, data).await
+            }
+            Kind::Chunk(chunk) => self.append(chunk.data).await,
+            Kind::Abort(_) => {
+                self.upload = None;
+                Ok(())
+            }
+            Kind::Leave(leave) => {
+                let reason: String = leave.reason.chars().take(200).collect();
+                Err(End::Left(reason))
+            }
+        }
+    }
+
+    async fn begin_push(&mut self, mut message: v1::PushHeader) -> Result<(), End> {
+        let began = Instant::now();
+        let (asks, data) = (message.asks_first, std::mem::take(&mut message.data));
+        let header = convert::push_header(message)?;
+        let expected = Payload::expected_bytes(header.format, &header.entries, &self.layout)?;
+        if header.payload_bytes != expected {
+            return Err(PayloadError::Length { found: header.payload_bytes, expected }.into());
+        }
+        if (data.len() as u64) < expected {
+            let input = Input::Announce {
+                session: self.session,
+                header: Box::new(header.clone()),
+                asks,
+                received_bytes: data.len() as u64,
+            };
+            self.send(Command::Push { input, began }).await?;
+        }
+        self.begin(Upload::Push { header, began }, expected, data).await
+    }
+
+    /// Starts an upload; one that was not finished is forgotten.
+    async fn begin(&mut self, upload: Upload, size: u64, data: Bytes) -> Result<(), End> {
+        if data.len() as u64 == size {
+            // All of it came in one message: its buffer is used as it is.
+            return self.complete(upload, data).await;
+        }
+        self.upload = Some((upload, Assembly { size, bytes: BytesMut::new() }));
+        if data.is_empty() { Ok(()) } else { self.append(data).await }
+    }
+
+    async fn append(&mut self, data: Bytes) -> Result<(), End> {
+        let Some((_, assembly)) = &mut self.upload else {
+            return Err(malformed("a chunk of nothing"));
+        };
+        if data.is_empty() || data.len() > self.chunk_bytes {
+            return Err(malformed(&format!("a chunk of {} bytes, 1 to {}", data.len(), self.chunk_bytes)));
+        }
+        let arrived = assembly.bytes.len() + data.len();
+        if arrived as u64 > assembly.size {
+            return Err(malformed(&format!("{arrived} bytes of {} that were announced", assembly.size)));
+        }
+        assembly.bytes.extend_from_slice(&data);
+        if (arrived as u64) < assembly.size {
+            return Ok(());
+        }
+        match self.upload.take() {
+            Some((upload, assembly)) => self.complete(upload, assembly.bytes.freeze()).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn complete(&mut self, upload: Upload, bytes: Bytes) -> Result<(), End> {
+        let session = self.session;
+        match upload {
+            Upload::Push { header, began } => {
+                let payload = self.check(&header, bytes)?;
+                let pushed = Box::new(Pushed { header, payload });
+                self.send(Command::Push { input: Input::Push { session, pushed }, began }).await
+            }
+            Upload::Parameters => {
+                let mut values = Vec::with_capacity(bytes.len() / 4);
+                bytes_to_floats(&bytes, &mut values);
+                self.queue(Input::Initialise { session, values }).await
+            }
+            Upload::Evaluation(report) => {
+                let evaluation = Evaluation {
+                    version: Version(report.version),
+                    accuracy: report.accuracy,
+                    loss: report.loss,
+                    eval_s: report.eval_s,
+                    buffers: bytes,
+                };
+                self.queue(Input::Report { session, evaluation }).await
+            }
+        }
+    }
+
+    /// A payload that is sound, or `None` where the owner is to reject it for its values.
+    fn check(
+        &self,
+        header: &PushHeader,
+        bytes: Bytes,
+    ) -> Result<Option<asgc_core::codec::CheckedPayload>, End> {
+        let began = Instant::now();
+        let payload = Payload { format: header.format, entries: header.entries.clone(), bytes };
+        let checked = match payload.check(&self.layout) {
+            Ok(checked) => Some(checked),
+            Err(PayloadError::NonFinite { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        self.metrics.decoded(began.elapsed());
+        Ok(checked)
+    }
+
+    async fn queue(&self, input: Input) -> Result<(), End> {
+        self.send(Command::Handle(input)).await
+    }
+
+    /// Waits while the owner's queue is full: that is what holds a worker back.
+    async fn send(&self, command: Command) -> Result<(), End> {
+        self.queue.send(command).await.map_err(|_| End::Closed)
+    }
+}
+
+fn malformed(what: &str) -> End {
+    End::Malformed(Box::new(Status::invalid_argument(what)))
+}

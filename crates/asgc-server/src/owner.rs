@@ -1,0 +1,156 @@
+//! The one thread that owns the state machine: takes inputs from the queue, does what it says.
+
+use crate::incoming::Traffic;
+use crate::metrics::Metrics;
+use crate::outbox::Outbox;
+use crate::sink::Sink;
+use asgc_core::server::{Action, Admission, Input, Refusal, Server, SessionId};
+use asgc_proto::v1::{self, server_message::Kind};
+use asgc_proto::convert;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::{mpsc, oneshot};
+use tonic::{Code, Status};
+use tonic::metadata::MetadataValue;
+
+/// The metadata key under which a refusal names its kind, for programs.
+const REFUSAL_KEY: &str = "asgc-refusal";
+
+/// What the owner is asked to do.
+pub(crate) enum Command {
+    /// Ask the state machine to let a session in.
+    Join { session: SessionId, input: Input, outbox: Arc<Outbox>, reply: oneshot::Sender<JoinReply> },
+    /// A push, whole or its header alone, that began to arrive at `began`.
+    Push { input: Input, began: Instant },
+    /// Anything else.
+    Handle(Input),
+}
+
+pub(crate) type JoinReply = Result<Admission, Box<Status>>;
+
+/// One session as the owner knows it.
+struct Member {
+    outbox: Arc<Outbox>,
+    reply: Option<oneshot::Sender<JoinReply>>,
+}
+
+pub(crate) struct Owner {
+    pub(crate) server: Server,
+    pub(crate) inbox: mpsc::Receiver<Command>,
+    pub(crate) sink: Sink,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) traffic: Arc<Traffic>,
+    /// What `now` counts from.
+    pub(crate) epoch: Instant,
+}
+
+impl Owner {
+    /// Runs until the run is over and drained; gives back the state machine and the sink.
+    pub(crate) fn run(mut self) -> (Server, Sink) {
+        let mut members = HashMap::new();
+        let mut actions = Vec::new();
+        while let Some(command) = self.inbox.blocking_recv() {
+            self.handle(command, &mut members, &mut actions);
+            if self.perform(&mut actions, &mut members) {
+                break;
+            }
+        }
+        (self.server, self.sink)
+    }
+
+    fn handle(
+        &mut self,
+        command: Command,
+        members: &mut HashMap<SessionId, Member>,
+        actions: &mut Vec<Action>,
+    ) {
+        match command {
+            Command::Join { session, input, outbox, reply } => {
+                members.insert(session, Member { outbox, reply: Some(reply) });
+                self.server.handle(self.epoch.elapsed(), input, actions);
+            }
+            Command::Push { input, began } => {
+                let taken = Instant::now();
+                self.server.handle(self.epoch.elapsed(), input, actions);
+                self.metrics.applied(taken.elapsed());
+                self.metrics.decided(began.elapsed());
+            }
+            Command::Handle(input) => {
+                let left = match &input {
+                    Input::Leave { session, .. } => Some(*session),
+                    _ => None,
+                };
+                if matches!(input, Input::Tick { .. }) {
+                    self.metrics.frames(self.traffic.read());
+                    self.metrics.lost_events(self.sink.lost());
+                }
+                self.server.handle(self.epoch.elapsed(), input, actions);
+                left.map(|session| members.remove(&session));
+            }
+        }
+    }
+
+    /// Does what the state machine said; true when the run has ended.
+    fn perform(&mut self, actions: &mut Vec<Action>, members: &mut HashMap<SessionId, Member>) -> bool {
+        let mut finished = false;
+        for action in actions.drain(..) {
+            match action {
+                Action::Emit(event) => self.sink.emit(event),
+                Action::Finish => finished = true,
+                Action::Admit { session, admission } => {
+                    let reply = members.get_mut(&session).and_then(|member| member.reply.take());
+                    // A worker that went away meanwhile leaves no trace but its session's end.
+                    let _ = reply.map(|reply| reply.send(Ok(admission)));
+                }
+                Action::Refuse { session, refusal } => {
+                    self.metrics.refused_joins.inc();
+                    tracing::warn!(%refusal, "refused a join");
+                    let reply = members.remove(&session).and_then(|member| member.reply);
+                    let _ = reply.map(|reply| reply.send(Err(Box::new(status(&refusal)))));
+                }
+                Action::Close { session, refusal } => {
+                    if let Some(member) = members.get(&session) {
+                        member.outbox.close(Some(status(&refusal)));
+                    }
+                }
+                Action::Answer { session, answer } => {
+                    members.get(&session).map(|member| member.outbox.answer(answer));
+                }
+                Action::AskParameters { session } => {
+                    urgent(members, session, Kind::NeedParameters(v1::NeedParameters {}));
+                }
+                Action::Verdict { session, push, verdict } => {
+                    urgent(members, session, Kind::Verdict(convert::verdict_message(push, &verdict)));
+                }
+                Action::Proceed { session, push } => {
+                    urgent(members, session, Kind::Proceed(v1::Proceed { push_id: push.0 }));
+                }
+            }
+        }
+        finished
+    }
+}
+
+fn urgent(members: &HashMap<SessionId, Member>, session: SessionId, kind: Kind) {
+    if let Some(member) = members.get(&session) {
+        member.outbox.urgent(kind);
+    }
+}
+
+/// A refusal as a gRPC status: a code that says whether to try again, words, and a name for programs.
+pub(crate) fn status(refusal: &Refusal) -> Status {
+    let (code, name) = match refusal {
+        Refusal::Layout(_) => (Code::FailedPrecondition, "layout"),
+        Refusal::TooLarge { .. } => (Code::FailedPrecondition, "too_large"),
+        Refusal::Full(_) => (Code::ResourceExhausted, "full"),
+        Refusal::Over => (Code::FailedPrecondition, "over"),
+        Refusal::Superseded => (Code::Aborted, "superseded"),
+        Refusal::Replaced(_) => (Code::FailedPrecondition, "replaced"),
+        Refusal::BadParameters(_) => (Code::InvalidArgument, "bad_parameters"),
+        Refusal::WrongRole(_) => (Code::InvalidArgument, "wrong_role"),
+    };
+    let mut status = Status::new(code, refusal.to_string());
+    status.metadata_mut().insert(REFUSAL_KEY, MetadataValue::from_static(name));
+    status
+}
