@@ -13,7 +13,10 @@ fn main() {
     };
     let libtorch = Path::new(&libtorch);
     // Written anew by `scripts/libtorch` whenever it changes what .libtorch is.
-    println!("cargo::rerun-if-changed={}", libtorch.join("build-version").display());
+    println!(
+        "cargo::rerun-if-changed={}",
+        libtorch.join("build-version").display()
+    );
 
     let arguments = link_arguments(&libtorch.join("lib"));
     for argument in &arguments {
@@ -31,7 +34,11 @@ fn link_arguments(lib: &Path) -> Vec<String> {
     if lib.join("libtorch_cuda.so").exists() {
         // Nothing refers to torch_cuda by name, it registers itself when loaded: without this the linker
         // drops it and CUDA is reported missing.
-        let keep = ["-Wl,--push-state,--no-as-needed", "-ltorch_cuda", "-Wl,--pop-state"];
+        let keep = [
+            "-Wl,--push-state,--no-as-needed",
+            "-ltorch_cuda",
+            "-Wl,--pop-state",
+        ];
         arguments.push(format!("-L{}", lib.display()));
         arguments.extend(keep.map(str::to_owned));
     }
