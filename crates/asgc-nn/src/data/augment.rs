@@ -32,7 +32,7 @@ impl View {
         let offset = |bits: u64| {
             let choices = 2 * PADDING + 1;
             // The bias of 2^16 mod 9 is below 1 in 7000.
-            ((bits & 0xffff) * choices >> 16) as isize - PADDING as isize
+            (((bits & 0xffff) * choices) >> 16) as isize - PADDING as isize
         };
         Self {
             down: offset(bits),
