@@ -132,6 +132,12 @@ impl Session {
         self.worker.residual()
     }
 
+    /// L2 norm of the residual.
+    #[must_use]
+    pub fn residual_norm(&self) -> f64 {
+        self.worker.residual_norm()
+    }
+
     /// How often the connection was made anew.
     #[must_use]
     pub fn reconnects(&self) -> u64 {

@@ -115,7 +115,9 @@ impl Owner {
                     }
                 }
                 Action::Answer { session, answer } => {
-                    members.get(&session).map(|member| member.outbox.answer(answer));
+                    if let Some(member) = members.get(&session) {
+                        member.outbox.answer(answer);
+                    }
                 }
                 Action::AskParameters { session } => {
                     urgent(members, session, Kind::NeedParameters(v1::NeedParameters {}));

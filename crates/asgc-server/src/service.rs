@@ -56,7 +56,7 @@ impl ParameterServer for Service {
         &self,
         request: Request<v1::SettingsRequest>,
     ) -> Result<Response<v1::SettingsResponse>, Status> {
-        convert::check_protocol(request.get_ref().protocol).map_err(unsupported)?;
+        convert::check_protocol(request.get_ref().protocol).map_err(|error| unsupported(&error))?;
         Ok(Response::new(v1::SettingsResponse {
             config_json: self.shared.settings_json.clone(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -65,7 +65,7 @@ impl ParameterServer for Service {
 
     async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<v1::JoinResponse>, Status> {
         let shared = &self.shared;
-        let joining = convert::joining(request.into_inner()).map_err(unsupported)?;
+        let joining = convert::joining(request.into_inner()).map_err(|error| unsupported(&error))?;
         let session = shared.admit_one()?;
         let outbox = Arc::new(Outbox::default());
         let layout = Arc::new(joining.layout.clone());
@@ -208,7 +208,7 @@ impl Shared {
     }
 }
 
-fn unsupported(error: convert::Malformed) -> Status {
+fn unsupported(error: &convert::Malformed) -> Status {
     match error {
         convert::Malformed::Protocol { .. } => Status::failed_precondition(error.to_string()),
         convert::Malformed::Unsupported { .. } => Status::unimplemented(error.to_string()),

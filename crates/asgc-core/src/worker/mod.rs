@@ -140,6 +140,12 @@ impl Worker {
         self.compressor.residual()
     }
 
+    /// L2 norm of the residual over all tensors.
+    #[must_use]
+    pub fn residual_norm(&self) -> f64 {
+        self.compressor.residual_norm()
+    }
+
     fn joined(&mut self, generation: Generation, out: &mut Vec<Action>) {
         self.generation = Some(generation);
         self.put_back_where(

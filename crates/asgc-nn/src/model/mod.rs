@@ -1,0 +1,111 @@
+//! The models: names, shapes and first parameters, and the forward pass on libtorch.
+
+mod network;
+mod resnet18;
+mod small_cnn;
+
+pub(crate) use network::{MOMENTUM, Mode, Network};
+
+use crate::error::Error;
+use crate::random;
+use asgc_core::config::Model;
+use asgc_core::layout::{Layout, TensorSpec};
+
+/// How a parameter starts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Init {
+    /// Uniform in `[-bound, bound)`.
+    Uniform(f32),
+    /// A batch-norm weight.
+    One,
+    /// A batch-norm bias.
+    Zero,
+}
+
+/// One parameter tensor of a model.
+#[derive(Debug, Clone, PartialEq)]
+struct Parameter {
+    name: String,
+    shape: Vec<usize>,
+    init: Init,
+}
+
+impl Parameter {
+    fn new(name: String, shape: &[usize], init: Init) -> Self {
+        Self {
+            name,
+            shape: shape.to_vec(),
+            init,
+        }
+    }
+}
+
+/// PyTorch's default for convolutions and linear layers, `kaiming_uniform(a = sqrt 5)`: the bound
+/// `sqrt(6 / ((1 + a^2) * fan_in))` comes to `1 / sqrt(fan_in)`, which biases have as well.
+fn fan_in(n: usize) -> Init {
+    Init::Uniform(1.0 / (n as f32).sqrt())
+}
+
+/// The weight `[outputs, inputs, kernel, kernel]` of a convolution.
+fn convolution(name: &str, [outputs, inputs]: [usize; 2], kernel: usize) -> Parameter {
+    let init = fan_in(inputs * kernel * kernel);
+    Parameter::new(format!("{name}.weight"), &[outputs, inputs, kernel, kernel], init)
+}
+
+/// The weight `[outputs, inputs]` and bias `[outputs]` of a linear layer.
+fn linear(name: &str, [outputs, inputs]: [usize; 2]) -> [Parameter; 2] {
+    [
+        Parameter::new(format!("{name}.weight"), &[outputs, inputs], fan_in(inputs)),
+        Parameter::new(format!("{name}.bias"), &[outputs], fan_in(inputs)),
+    ]
+}
+
+/// Weight and bias of a batch norm over `channels`.
+fn norm(name: &str, channels: usize) -> [Parameter; 2] {
+    [
+        Parameter::new(format!("{name}.weight"), &[channels], Init::One),
+        Parameter::new(format!("{name}.bias"), &[channels], Init::Zero),
+    ]
+}
+
+fn parameters(model: Model) -> Vec<Parameter> {
+    match model {
+        Model::SmallCnn => small_cnn::parameters(),
+        Model::Resnet18 => resnet18::parameters(),
+    }
+}
+
+/// The parameter tensors of `model` in order, named as in PyTorch's `state_dict`. Buffers (the batch-norm
+/// statistics) are not among them: no gradient ever moves those.
+///
+/// # Errors
+/// None in practice: the lists are fixed and tested.
+pub fn layout(model: Model) -> Result<Layout, Error> {
+    let spec = |p: Parameter| TensorSpec {
+        name: p.name,
+        shape: p.shape,
+    };
+    Ok(Layout::new(parameters(model).into_iter().map(spec).collect())?)
+}
+
+/// The first parameters of `model` as one flat vector in layout order: PyTorch's default distributions, drawn
+/// from `seed` alone, so the same on every machine, device and number of threads.
+#[must_use]
+pub fn initial_parameters(model: Model, seed: u64) -> Vec<f32> {
+    let mut rng = random::generator(seed, 0);
+    let mut flat = Vec::new();
+    for parameter in parameters(model) {
+        let len = parameter.shape.iter().product();
+        match parameter.init {
+            Init::Uniform(bound) => {
+                flat.extend((0..len).map(|_| (2.0 * random::unit(&mut rng) - 1.0) * bound));
+            }
+            Init::One => flat.resize(flat.len() + len, 1.0),
+            Init::Zero => flat.resize(flat.len() + len, 0.0),
+        }
+    }
+    flat
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! The worker's metrics.
+
+use asgc_client::{Session, Settled};
+use asgc_core::event::Decision;
+use asgc_core::push::Measured;
+use asgc_daemon::metrics::Registry;
+use asgc_daemon::metrics::prometheus::{Error, Gauge, Histogram, IntCounter, IntCounterVec};
+
+/// From a fast step to one that waited long, in seconds.
+const SECONDS: [f64; 16] = [
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
+];
+
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics {
+    pushes: IntCounterVec,
+    unfit: IntCounter,
+    reconnects: IntCounter,
+    evaluations: IntCounter,
+    version: Gauge,
+    loss: Gauge,
+    residual_norm: Gauge,
+    fetch: Histogram,
+    compute: Histogram,
+    push_latency: Histogram,
+    evaluate: Histogram,
+}
+
+impl Metrics {
+    pub(crate) fn new(registry: &Registry) -> Result<Self, Error> {
+        let seconds = |name, help| registry.histogram(name, help, &SECONDS);
+        Ok(Self {
+            pushes: registry.counters("asgc_worker_pushes_total", "Pushes by decision", &["decision"])?,
+            unfit: registry.counter(
+                "asgc_worker_unfit_gradients_total",
+                "Gradients that were not sent because a value was not finite",
+            )?,
+            reconnects: registry.counter("asgc_worker_reconnects_total", "Connections made anew")?,
+            evaluations: registry.counter("asgc_worker_evaluations_total", "Evaluations reported")?,
+            version: registry.gauge("asgc_worker_version", "Version of the parameters in use")?,
+            loss: registry.gauge("asgc_worker_train_loss", "Loss of the last batch")?,
+            residual_norm: registry.gauge("asgc_worker_residual_norm", "L2 norm of the residual")?,
+            fetch: seconds("asgc_worker_fetch_seconds", "Waiting for parameters")?,
+            compute: seconds("asgc_worker_compute_seconds", "Computing a gradient, injected delay included")?,
+            push_latency: seconds(
+                "asgc_worker_push_latency_seconds",
+                "From a gradient to the verdict on it: encoding, sending, deciding",
+            )?,
+            evaluate: seconds("asgc_worker_evaluate_seconds", "One evaluation of the test set")?,
+        })
+    }
+
+    pub(crate) fn step(&self, measured: &Measured, session: &mut Session) {
+        self.loss.set(measured.loss);
+        self.compute.observe(measured.compute_s);
+        self.residual_norm.set(session.residual_norm());
+        self.settled(session);
+    }
+
+    pub(crate) fn pulled(&self, fetch_s: f64, session: &mut Session) {
+        self.fetch.observe(fetch_s);
+        self.version.set(session.version().map_or(0.0, |version| version.0 as f64));
+        self.reconnects.inc_by(session.reconnects().saturating_sub(self.reconnects.get()));
+        self.settled(session);
+    }
+
+    pub(crate) fn unfit(&self) {
+        self.unfit.inc();
+    }
+
+    pub(crate) fn evaluated(&self, seconds: f64) {
+        self.evaluations.inc();
+        self.evaluate.observe(seconds);
+    }
+
+    fn settled(&self, session: &mut Session) {
+        for Settled { verdict, latency, .. } in session.take_settled() {
+            let decision = match verdict.decision {
+                Decision::Accepted => "accepted",
+                Decision::Downweighted => "downweighted",
+                Decision::Rejected => "rejected",
+            };
+            self.pushes.with_label_values(&[decision]).inc();
+            self.push_latency.observe(latency.as_secs_f64());
+        }
+    }
+}
