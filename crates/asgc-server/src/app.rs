@@ -38,7 +38,10 @@ pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
     let listener = bind(&config.server.listen).await?;
     let address = listener.local_addr()?;
     let log = EventLog::open(&dir)?;
-    let metrics = Arc::new(Metrics::new(&daemon.registry, config.telemetry.max_worker_labels)?);
+    let metrics = Arc::new(Metrics::new(
+        &daemon.registry,
+        config.telemetry.max_worker_labels,
+    )?);
     let server = new_server(&config, &dir)?;
     let traffic = Arc::new(Traffic::default());
     let (queue, inbox) = mpsc::channel(config.server.queue_depth);
@@ -59,7 +62,11 @@ pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
     let router = router(&config, queue, metrics).await?;
     let serving = tokio::spawn({
         let drained = drained.clone();
-        async move { router.serve_with_incoming_shutdown(sockets, async move { drained.requested().await }).await }
+        async move {
+            router
+                .serve_with_incoming_shutdown(sockets, async move { drained.requested().await })
+                .await
+        }
     });
     announce(&config, address, daemon.metrics_addr)?;
     daemon.health.set_ready();
@@ -72,14 +79,19 @@ pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
     let _ = tokio::time::timeout(Duration::from_secs(1), serving).await;
     saved?;
     if report.lost > 0 {
-        tracing::error!(lost = report.lost, "events could not be written; the log is not whole");
+        tracing::error!(
+            lost = report.lost,
+            "events could not be written; the log is not whole"
+        );
         return Ok(ExitCode::from(FAILURE));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 async fn bind(listen: &str) -> Result<TcpListener, BoxError> {
-    TcpListener::bind(listen).await.map_err(|error| format!("server.listen = {listen}: {error}").into())
+    TcpListener::bind(listen)
+        .await
+        .map_err(|error| format!("server.listen = {listen}: {error}").into())
 }
 
 fn new_server(config: &Config, dir: &Path) -> Result<Server, BoxError> {
@@ -90,7 +102,12 @@ fn new_server(config: &Config, dir: &Path) -> Result<Server, BoxError> {
         None => None,
     };
     let initial = initial.map(|(layout, values)| (Arc::new(layout), values));
-    Ok(Server::new(config.clone(), generation, unix.as_secs_f64(), initial))
+    Ok(Server::new(
+        config.clone(),
+        generation,
+        unix.as_secs_f64(),
+        initial,
+    ))
 }
 
 async fn tick(queue: mpsc::Sender<Command>, traffic: Arc<Traffic>) {

@@ -3,10 +3,10 @@
 use crate::metrics::Metrics;
 use crate::owner::Command;
 use asgc_core::codec::{Payload, PayloadError};
+use asgc_core::ids::Version;
 use asgc_core::layout::Layout;
 use asgc_core::push::PushHeader;
 use asgc_core::server::{Evaluation, Input, Pushed, SessionId};
-use asgc_core::ids::Version;
 use asgc_proto::v1::{self, worker_message::Kind};
 use asgc_proto::{bytes_to_floats, convert};
 use bytes::{Bytes, BytesMut};
@@ -65,7 +65,14 @@ impl Inbound {
         chunk_bytes: usize,
         (queue, metrics): (mpsc::Sender<Command>, Arc<Metrics>),
     ) -> Self {
-        Self { session, layout, chunk_bytes, queue, metrics, upload: None }
+        Self {
+            session,
+            layout,
+            chunk_bytes,
+            queue,
+            metrics,
+            upload: None,
+        }
     }
 
     /// Takes one message.
@@ -75,7 +82,11 @@ impl Inbound {
             Kind::Hello(_) => Err(malformed("hello comes once, first")),
             Kind::Pull(request) => {
                 self.upload = None;
-                self.queue(Input::Pull { session, pull: convert::pull(&request) }).await
+                self.queue(Input::Pull {
+                    session,
+                    pull: convert::pull(&request),
+                })
+                .await
             }
             Kind::Push(message) => self.begin_push(message).await,
             Kind::InitialParameters(header) => {
@@ -86,7 +97,8 @@ impl Inbound {
                         self.layout.dense_bytes()
                     )));
                 }
-                self.begin(Upload::Parameters, header.size_bytes, header.data).await
+                self.begin(Upload::Parameters, header.size_bytes, header.data)
+                    .await
             }
             Kind::Evaluation(mut report) => {
                 let (size, limit) = (report.buffers_bytes, self.layout.dense_bytes() + BUFFER_ROOM);
@@ -114,7 +126,11 @@ impl Inbound {
         let header = convert::push_header(message)?;
         let expected = Payload::expected_bytes(header.format, &header.entries, &self.layout)?;
         if header.payload_bytes != expected {
-            return Err(PayloadError::Length { found: header.payload_bytes, expected }.into());
+            return Err(PayloadError::Length {
+                found: header.payload_bytes,
+                expected,
+            }
+            .into());
         }
         if (data.len() as u64) < expected {
             let input = Input::Announce {
@@ -134,8 +150,18 @@ impl Inbound {
             // All of it came in one message: its buffer is used as it is.
             return self.complete(upload, data).await;
         }
-        self.upload = Some((upload, Assembly { size, bytes: BytesMut::new() }));
-        if data.is_empty() { Ok(()) } else { self.append(data).await }
+        self.upload = Some((
+            upload,
+            Assembly {
+                size,
+                bytes: BytesMut::new(),
+            },
+        ));
+        if data.is_empty() {
+            Ok(())
+        } else {
+            self.append(data).await
+        }
     }
 
     async fn append(&mut self, data: Bytes) -> Result<(), End> {
@@ -143,11 +169,18 @@ impl Inbound {
             return Err(malformed("a chunk of nothing"));
         };
         if data.is_empty() || data.len() > self.chunk_bytes {
-            return Err(malformed(&format!("a chunk of {} bytes, 1 to {}", data.len(), self.chunk_bytes)));
+            return Err(malformed(&format!(
+                "a chunk of {} bytes, 1 to {}",
+                data.len(),
+                self.chunk_bytes
+            )));
         }
         let arrived = assembly.bytes.len() + data.len();
         if arrived as u64 > assembly.size {
-            return Err(malformed(&format!("{arrived} bytes of {} that were announced", assembly.size)));
+            return Err(malformed(&format!(
+                "{arrived} bytes of {} that were announced",
+                assembly.size
+            )));
         }
         assembly.bytes.extend_from_slice(&data);
         if (arrived as u64) < assembly.size {
@@ -165,7 +198,11 @@ impl Inbound {
             Upload::Push { header, began } => {
                 let payload = self.check(&header, bytes)?;
                 let pushed = Box::new(Pushed { header, payload });
-                self.send(Command::Push { input: Input::Push { session, pushed }, began }).await
+                self.send(Command::Push {
+                    input: Input::Push { session, pushed },
+                    began,
+                })
+                .await
             }
             Upload::Parameters => {
                 let mut values = Vec::with_capacity(bytes.len() / 4);
@@ -192,7 +229,11 @@ impl Inbound {
         bytes: Bytes,
     ) -> Result<Option<asgc_core::codec::CheckedPayload>, End> {
         let began = Instant::now();
-        let payload = Payload { format: header.format, entries: header.entries.clone(), bytes };
+        let payload = Payload {
+            format: header.format,
+            entries: header.entries.clone(),
+            bytes,
+        };
         let checked = match payload.check(&self.layout) {
             Ok(checked) => Some(checked),
             Err(PayloadError::NonFinite { .. }) => None,

@@ -60,8 +60,16 @@ pub(crate) fn incoming(
         // The semaphore is never closed, so this fails only if that changes; then there is nothing to accept.
         let place = Arc::clone(&places).acquire_owned().await.ok()?;
         let socket = accept(&listener).await;
-        let connection = Connection { peer: socket.peer_addr().ok(), traffic: Arc::default() };
-        let counted = Counted { socket, connection, all: Arc::clone(&all), _place: place };
+        let connection = Connection {
+            peer: socket.peer_addr().ok(),
+            traffic: Arc::default(),
+        };
+        let counted = Counted {
+            socket,
+            connection,
+            all: Arc::clone(&all),
+            _place: place,
+        };
         Some((Ok(counted), (listener, all, places)))
     })
 }
@@ -86,12 +94,18 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 
 impl Counted {
     fn received(&self, bytes: usize) {
-        self.connection.traffic.uplink.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.connection
+            .traffic
+            .uplink
+            .fetch_add(bytes as u64, Ordering::Relaxed);
         self.all.uplink.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     fn sent(&self, bytes: usize) {
-        self.connection.traffic.downlink.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.connection
+            .traffic
+            .downlink
+            .fetch_add(bytes as u64, Ordering::Relaxed);
         self.all.downlink.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

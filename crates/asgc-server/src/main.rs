@@ -29,6 +29,9 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     let overrides = args.listen.map(|listen| ("server.listen", listen));
-    let program = Program { name: "asgc-server", version: env!("CARGO_PKG_VERSION") };
+    let program = Program {
+        name: "asgc-server",
+        version: env!("CARGO_PKG_VERSION"),
+    };
     run_main(program, &args.config, overrides.as_slice(), asgc_server::app::run)
 }

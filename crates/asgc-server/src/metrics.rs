@@ -4,9 +4,7 @@ use asgc_core::event::{Decision, Event, RejectReason, RunEnd, Update};
 use asgc_core::ids::WorkerId;
 use asgc_core::server::FrameBytes;
 use asgc_daemon::metrics::prometheus::core::{AtomicU64, GenericCounter};
-use asgc_daemon::metrics::prometheus::{
-    Error, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec,
-};
+use asgc_daemon::metrics::prometheus::{Error, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec};
 use asgc_daemon::metrics::{Registry, WorkerLabels};
 use std::time::Duration;
 
@@ -16,8 +14,9 @@ const SECONDS: [f64; 15] = [
 ];
 
 /// In versions. Staleness is a whole number: bounds between the numbers keep each in a bucket of its own.
-const VERSIONS: [f64; 13] =
-    [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0];
+const VERSIONS: [f64; 13] = [
+    0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0,
+];
 
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -55,7 +54,10 @@ impl Metrics {
         let seconds = |name, help| registry.histogram(name, help, &SECONDS);
         let worker = ["worker"];
         Ok(Self {
-            version: registry.gauge("asgc_server_version", "Applied updates of this life of the server")?,
+            version: registry.gauge(
+                "asgc_server_version",
+                "Applied updates of this life of the server",
+            )?,
             updates: registry.counters("asgc_server_pushes_total", "Pushes by decision", &["decision"])?,
             rejections: registry.counters(
                 "asgc_server_rejections_total",
@@ -73,8 +75,10 @@ impl Metrics {
                 &worker,
             )?,
             labels: WorkerLabels::new(max_worker_labels),
-            payload_bytes: registry
-                .counter("asgc_server_payload_bytes_total", "Payload bytes as the codecs emitted them")?,
+            payload_bytes: registry.counter(
+                "asgc_server_payload_bytes_total",
+                "Payload bytes as the codecs emitted them",
+            )?,
             received_bytes: registry.counter(
                 "asgc_server_received_payload_bytes_total",
                 "Payload bytes that arrived: less by what early refusal saved",
@@ -86,19 +90,32 @@ impl Metrics {
             )?,
             train_loss: registry.gauge("asgc_server_train_loss", "Loss of the batch behind the last push")?,
             test_loss: registry.gauge("asgc_server_test_loss", "Loss of the last evaluation")?,
-            test_accuracy: registry
-                .gauge("asgc_server_test_accuracy_ratio", "Accuracy of the last evaluation, 0 to 1")?,
+            test_accuracy: registry.gauge(
+                "asgc_server_test_accuracy_ratio",
+                "Accuracy of the last evaluation, 0 to 1",
+            )?,
             learning_rate: registry.gauge("asgc_server_learning_rate", "Rate of the last applied update")?,
-            members: registry.gauges("asgc_server_members", "Members with a session, by role", &["role"])?,
+            members: registry.gauges(
+                "asgc_server_members",
+                "Members with a session, by role",
+                &["role"],
+            )?,
             uplink: frames.with_label_values(&["uplink"]),
             downlink: frames.with_label_values(&["downlink"]),
-            lost_events: registry
-                .counter("asgc_server_lost_events_total", "Events that could not be written to the log")?,
-            malformed: registry
-                .counter("asgc_server_malformed_total", "Sessions ended for breaking the protocol")?,
+            lost_events: registry.counter(
+                "asgc_server_lost_events_total",
+                "Events that could not be written to the log",
+            )?,
+            malformed: registry.counter(
+                "asgc_server_malformed_total",
+                "Sessions ended for breaking the protocol",
+            )?,
             refused_joins: registry.counter("asgc_server_refused_joins_total", "Joins refused")?,
             apply: seconds("asgc_server_apply_seconds", "Deciding on a push and applying it")?,
-            decode: seconds("asgc_server_decode_seconds", "Checking a payload before it is queued")?,
+            decode: seconds(
+                "asgc_server_decode_seconds",
+                "Checking a payload before it is queued",
+            )?,
             push_latency: seconds(
                 "asgc_server_push_latency_seconds",
                 "From a push's header to its verdict, waiting for the payload and the queue included",
@@ -130,11 +147,15 @@ impl Metrics {
         self.version.set(update.version.0 as f64);
         self.updates.with_label_values(&[decision]).inc();
         if let Some(reason) = update.reason {
-            self.rejections.with_label_values(&[RejectReason::as_str(reason)]).inc();
+            self.rejections
+                .with_label_values(&[RejectReason::as_str(reason)])
+                .inc();
         }
         let worker = self.labels.value(update.worker_id);
         self.worker_updates.with_label_values(&[&*worker, decision]).inc();
-        self.worker_staleness.with_label_values(&[&*worker]).set(update.staleness.0 as f64);
+        self.worker_staleness
+            .with_label_values(&[&*worker])
+            .set(update.staleness.0 as f64);
         self.payload_bytes.inc_by(update.payload_bytes);
         self.received_bytes.inc_by(update.received_bytes);
         self.staleness.observe(update.staleness.0 as f64);
@@ -146,21 +167,28 @@ impl Metrics {
 
     /// Removes the series of a worker that left; the totals stay.
     fn forget(&self, worker: WorkerId) {
-        let Some(label) = self.labels.forget(worker) else { return };
+        let Some(label) = self.labels.forget(worker) else {
+            return;
+        };
         for decision in [Decision::Accepted, Decision::Downweighted, Decision::Rejected] {
             // An error only says that the worker had none of these.
-            let _ = self.worker_updates.remove_label_values(&[&*label, decision_name(decision)]);
+            let _ = self
+                .worker_updates
+                .remove_label_values(&[&*label, decision_name(decision)]);
         }
         let _ = self.worker_staleness.remove_label_values(&[&*label]);
     }
 
     pub(crate) fn frames(&self, frames: FrameBytes) {
-        self.uplink.inc_by(frames.uplink.saturating_sub(self.uplink.get()));
-        self.downlink.inc_by(frames.downlink.saturating_sub(self.downlink.get()));
+        self.uplink
+            .inc_by(frames.uplink.saturating_sub(self.uplink.get()));
+        self.downlink
+            .inc_by(frames.downlink.saturating_sub(self.downlink.get()));
     }
 
     pub(crate) fn lost_events(&self, lost: u64) {
-        self.lost_events.inc_by(lost.saturating_sub(self.lost_events.get()));
+        self.lost_events
+            .inc_by(lost.saturating_sub(self.lost_events.get()));
     }
 
     pub(crate) fn applied(&self, took: Duration) {

@@ -15,7 +15,11 @@ pub(crate) enum Error {
     #[error("{} is no safetensors file: {source}", path.display())]
     Format { path: PathBuf, source: SafeTensorError },
     #[error("{}: tensor `{name}` is {dtype:?}, only F32 is read", path.display())]
-    Dtype { path: PathBuf, name: String, dtype: Dtype },
+    Dtype {
+        path: PathBuf,
+        name: String,
+        dtype: Dtype,
+    },
     #[error("{}: tensor `{name}` holds a value that is not finite", path.display())]
     NonFinite { path: PathBuf, name: String },
     #[error("{}: {source}", path.display())]
@@ -29,30 +33,51 @@ pub(crate) enum Error {
 /// Reads initial parameters: every `f32` tensor in the file, in the order of its data, but for batch-norm
 /// statistics, which are no parameters.
 pub(crate) fn read(path: &Path) -> Result<(Layout, Vec<f32>), Error> {
-    let io = |source| Error::Io { path: path.to_owned(), source };
+    let io = |source| Error::Io {
+        path: path.to_owned(),
+        source,
+    };
     let bytes = fs::read(path).map_err(io)?;
-    let format = |source| Error::Format { path: path.to_owned(), source };
+    let format = |source| Error::Format {
+        path: path.to_owned(),
+        source,
+    };
     let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(format)?;
     let tensors = SafeTensors::deserialize(&bytes).map_err(format)?;
     let (mut specs, mut values) = (Vec::new(), Vec::new());
     for name in metadata.offset_keys().into_iter().filter(|name| !is_buffer(name)) {
         let view = tensors.tensor(&name).map_err(format)?;
         if view.dtype() != Dtype::F32 {
-            return Err(Error::Dtype { path: path.to_owned(), name, dtype: view.dtype() });
+            return Err(Error::Dtype {
+                path: path.to_owned(),
+                name,
+                dtype: view.dtype(),
+            });
         }
         let from = values.len();
         asgc_proto::bytes_to_floats(view.data(), &mut values);
         if !values[from..].iter().all(|value| value.is_finite()) {
-            return Err(Error::NonFinite { path: path.to_owned(), name });
+            return Err(Error::NonFinite {
+                path: path.to_owned(),
+                name,
+            });
         }
-        specs.push(TensorSpec { name, shape: view.shape().to_vec() });
+        specs.push(TensorSpec {
+            name,
+            shape: view.shape().to_vec(),
+        });
     }
-    let layout = Layout::new(specs).map_err(|source| Error::Layout { path: path.to_owned(), source })?;
+    let layout = Layout::new(specs).map_err(|source| Error::Layout {
+        path: path.to_owned(),
+        source,
+    })?;
     Ok((layout, values))
 }
 
 fn is_buffer(name: &str) -> bool {
-    ["running_mean", "running_var", "num_batches_tracked"].iter().any(|suffix| name.ends_with(suffix))
+    ["running_mean", "running_var", "num_batches_tracked"]
+        .iter()
+        .any(|suffix| name.ends_with(suffix))
 }
 
 /// Writes parameters (flat) and `buffers` (a safetensors file, or nothing) beside the target, then moves them
@@ -60,14 +85,22 @@ fn is_buffer(name: &str) -> bool {
 pub(crate) fn write(path: &Path, layout: &Layout, values: &[f32], buffers: &[u8]) -> Result<(), Error> {
     let bytes = encode(layout, values, buffers)?;
     let beside = path.with_extension("safetensors.new");
-    let io = |source| Error::Io { path: path.to_owned(), source };
+    let io = |source| Error::Io {
+        path: path.to_owned(),
+        source,
+    };
     let mut file = fs::File::create(&beside).map_err(io)?;
-    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(io)?;
+    file.write_all(&bytes)
+        .and_then(|()| file.sync_all())
+        .map_err(io)?;
     fs::rename(&beside, path).map_err(io)
 }
 
 fn encode(layout: &Layout, values: &[f32], buffers: &[u8]) -> Result<Vec<u8>, Error> {
-    let data = values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
+    let data = values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect::<Vec<_>>();
     let mut views = Vec::new();
     for (spec, range) in layout.tensors().iter().zip(layout.ranges()) {
         let data = &data[4 * range.start..4 * range.end];
@@ -87,7 +120,10 @@ mod tests {
     use super::*;
 
     fn layout() -> Layout {
-        let spec = |name: &str, shape: &[usize]| TensorSpec { name: name.into(), shape: shape.to_vec() };
+        let spec = |name: &str, shape: &[usize]| TensorSpec {
+            name: name.into(),
+            shape: shape.to_vec(),
+        };
         // Not in alphabetical order: the file must keep it all the same.
         Layout::new(vec![spec("z.weight", &[2, 2]), spec("a.bias", &[1])]).unwrap()
     }
@@ -104,7 +140,11 @@ mod tests {
         let (read_layout, read_values) = read(&path).unwrap();
         assert_eq!(read_values.len(), values.len());
         // Order within the file is the format's own; names decide.
-        let mut names = read_layout.tensors().iter().map(|t| t.name.as_str()).collect::<Vec<_>>();
+        let mut names = read_layout
+            .tensors()
+            .iter()
+            .map(|t| t.name.as_str())
+            .collect::<Vec<_>>();
         names.sort_unstable();
         assert_eq!(names, ["a.bias", "z.weight"]);
         let bytes = fs::read(&path).unwrap();

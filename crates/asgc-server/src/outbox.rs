@@ -5,8 +5,8 @@
 
 use asgc_core::parameters::Chunk;
 use asgc_core::server::Answer;
-use asgc_proto::v1::{self, server_message::Kind};
 use asgc_proto::floats_to_bytes;
+use asgc_proto::v1::{self, server_message::Kind};
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 use std::collections::VecDeque;
@@ -51,12 +51,21 @@ impl Outbox {
     /// Answers a pull. What is left of an answer before it is dropped: only the last pull counts.
     pub(crate) fn answer(&self, answer: Answer) {
         let messages = match answer {
-            Answer::Snapshot { generation, version, chunks } => snapshot(generation.0, version.0, &chunks),
+            Answer::Snapshot {
+                generation,
+                version,
+                chunks,
+            } => snapshot(generation.0, version.0, &chunks),
             Answer::Unchanged { generation, version } => {
-                let at = v1::Unchanged { generation: generation.0, version: version.0 };
+                let at = v1::Unchanged {
+                    generation: generation.0,
+                    version: version.0,
+                };
                 VecDeque::from([Kind::Unchanged(at)])
             }
-            Answer::Stop { reason } => VecDeque::from([Kind::Stop(v1::Stop { reason: reason.to_string() })]),
+            Answer::Stop { reason } => VecDeque::from([Kind::Stop(v1::Stop {
+                reason: reason.to_string(),
+            })]),
         };
         self.lock().bulk = messages;
         self.wake.notify_one();
@@ -122,7 +131,12 @@ fn snapshot(generation: u64, version: u64, chunks: &[Chunk]) -> VecDeque<Kind> {
     let size_bytes = chunks.iter().map(|chunk| 4 * chunk.len() as u64).sum();
     let mut data = chunks.iter().map(|chunk| floats_to_bytes(Arc::clone(chunk)));
     let first = data.next().unwrap_or_else(Bytes::new);
-    let head = v1::Snapshot { generation, version, size_bytes, data: first };
+    let head = v1::Snapshot {
+        generation,
+        version,
+        size_bytes,
+        data: first,
+    };
     let rest = data.map(|data| Kind::Chunk(v1::Chunk { data }));
     std::iter::once(Kind::Snapshot(head)).chain(rest).collect()
 }
@@ -135,7 +149,11 @@ mod tests {
 
     fn three_chunks(version: u64) -> Answer {
         let chunks = (0..3).map(|i| Chunk::from(vec![i as f32; 2])).collect();
-        Answer::Snapshot { generation: Generation(1), version: Version(version), chunks }
+        Answer::Snapshot {
+            generation: Generation(1),
+            version: Version(version),
+            chunks,
+        }
     }
 
     fn name(kind: Option<Result<v1::ServerMessage, Status>>) -> String {
@@ -153,7 +171,10 @@ mod tests {
     }
 
     fn verdict(push_id: u64) -> Kind {
-        Kind::Verdict(v1::Verdict { push_id, ..Default::default() })
+        Kind::Verdict(v1::Verdict {
+            push_id,
+            ..Default::default()
+        })
     }
 
     #[tokio::test]

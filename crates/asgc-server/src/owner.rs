@@ -5,14 +5,14 @@ use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::sink::Sink;
 use asgc_core::server::{Action, Admission, Input, Refusal, Server, SessionId};
-use asgc_proto::v1::{self, server_message::Kind};
 use asgc_proto::convert;
+use asgc_proto::v1::{self, server_message::Kind};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
-use tonic::{Code, Status};
 use tonic::metadata::MetadataValue;
+use tonic::{Code, Status};
 
 /// The metadata key under which a refusal names its kind, for programs.
 const REFUSAL_KEY: &str = "asgc-refusal";
@@ -20,7 +20,12 @@ const REFUSAL_KEY: &str = "asgc-refusal";
 /// What the owner is asked to do.
 pub(crate) enum Command {
     /// Ask the state machine to let a session in.
-    Join { session: SessionId, input: Input, outbox: Arc<Outbox>, reply: oneshot::Sender<JoinReply> },
+    Join {
+        session: SessionId,
+        input: Input,
+        outbox: Arc<Outbox>,
+        reply: oneshot::Sender<JoinReply>,
+    },
     /// A push, whole or its header alone, that began to arrive at `began`.
     Push { input: Input, began: Instant },
     /// Anything else.
@@ -66,8 +71,19 @@ impl Owner {
         actions: &mut Vec<Action>,
     ) {
         match command {
-            Command::Join { session, input, outbox, reply } => {
-                members.insert(session, Member { outbox, reply: Some(reply) });
+            Command::Join {
+                session,
+                input,
+                outbox,
+                reply,
+            } => {
+                members.insert(
+                    session,
+                    Member {
+                        outbox,
+                        reply: Some(reply),
+                    },
+                );
                 self.server.handle(self.epoch.elapsed(), input, actions);
             }
             Command::Push { input, began } => {
@@ -122,8 +138,16 @@ impl Owner {
                 Action::AskParameters { session } => {
                     urgent(members, session, Kind::NeedParameters(v1::NeedParameters {}));
                 }
-                Action::Verdict { session, push, verdict } => {
-                    urgent(members, session, Kind::Verdict(convert::verdict_message(push, &verdict)));
+                Action::Verdict {
+                    session,
+                    push,
+                    verdict,
+                } => {
+                    urgent(
+                        members,
+                        session,
+                        Kind::Verdict(convert::verdict_message(push, &verdict)),
+                    );
                 }
                 Action::Proceed { session, push } => {
                     urgent(members, session, Kind::Proceed(v1::Proceed { push_id: push.0 }));
@@ -153,6 +177,8 @@ pub(crate) fn status(refusal: &Refusal) -> Status {
         Refusal::WrongRole(_) => (Code::InvalidArgument, "wrong_role"),
     };
     let mut status = Status::new(code, refusal.to_string());
-    status.metadata_mut().insert(REFUSAL_KEY, MetadataValue::from_static(name));
+    status
+        .metadata_mut()
+        .insert(REFUSAL_KEY, MetadataValue::from_static(name));
     status
 }

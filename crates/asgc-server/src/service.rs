@@ -7,9 +7,9 @@ use crate::outbox::Outbox;
 use crate::owner::Command;
 use asgc_core::layout::Layout;
 use asgc_core::server::{FrameBytes, Input, SessionId};
+use asgc_proto::convert;
 use asgc_proto::v1::parameter_server_server::ParameterServer;
 use asgc_proto::v1::{self, worker_message::Kind};
-use asgc_proto::convert;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,8 +70,16 @@ impl ParameterServer for Service {
         let outbox = Arc::new(Outbox::default());
         let layout = Arc::new(joining.layout.clone());
         let (reply, admitted) = oneshot::channel();
-        let input = Input::Join { session, joining: Box::new(joining) };
-        let command = Command::Join { session, input, outbox: Arc::clone(&outbox), reply };
+        let input = Input::Join {
+            session,
+            joining: Box::new(joining),
+        };
+        let command = Command::Join {
+            session,
+            input,
+            outbox: Arc::clone(&outbox),
+            reply,
+        };
         let admitted = match shared.queue.send(command).await {
             Ok(()) => admitted.await.map_err(|_| going_away()),
             Err(_) => Err(going_away()),
@@ -83,7 +91,11 @@ impl ParameterServer for Service {
                 return Err(status);
             }
         };
-        let token = shared.expect_stream(Pending { session, layout, outbox });
+        let token = shared.expect_stream(Pending {
+            session,
+            layout,
+            outbox,
+        });
         Ok(Response::new(v1::JoinResponse {
             session: token,
             worker_id: admission.worker.map(|worker| worker.0),
@@ -101,7 +113,10 @@ impl ParameterServer for Service {
         let mut messages = request.into_inner();
         let first = tokio::time::timeout(self.shared.patience, messages.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no hello came"))??;
-        let Some(v1::WorkerMessage { kind: Some(Kind::Hello(hello)) }) = first else {
+        let Some(v1::WorkerMessage {
+            kind: Some(Kind::Hello(hello)),
+        }) = first
+        else {
             return Err(Status::invalid_argument("the first message must be hello"));
         };
         let pending = self.shared.take_pending(hello.session);
@@ -121,7 +136,10 @@ impl Shared {
         let taken = self.open.fetch_add(1, Ordering::Relaxed);
         if taken >= self.max_sessions as u64 {
             self.open.fetch_sub(1, Ordering::Relaxed);
-            let why = format!("the server has its server.max_sessions = {} sessions", self.max_sessions);
+            let why = format!(
+                "the server has its server.max_sessions = {} sessions",
+                self.max_sessions
+            );
             return Err(Status::resource_exhausted(why));
         }
         Ok(SessionId(self.sessions.fetch_add(1, Ordering::Relaxed)))
@@ -130,19 +148,31 @@ impl Shared {
     /// Keeps a session for the stream that is to come; returns its token.
     fn expect_stream(self: &Arc<Self>, pending: Pending) -> u64 {
         let token = rand::random();
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(token, pending);
+        self.pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(token, pending);
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep(shared.patience).await;
             if let Some(pending) = shared.take_pending(token) {
-                shared.end(pending.session, "joined, but opened no stream".into(), FrameBytes::default()).await;
+                shared
+                    .end(
+                        pending.session,
+                        "joined, but opened no stream".into(),
+                        FrameBytes::default(),
+                    )
+                    .await;
             }
         });
         token
     }
 
     fn take_pending(&self, token: u64) -> Option<Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&token)
+        self.pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&token)
     }
 
     /// Reads a session's messages until it ends.
@@ -152,7 +182,11 @@ impl Shared {
         mut messages: Streaming<v1::WorkerMessage>,
         connection: Option<Connection>,
     ) {
-        let Pending { session, layout, outbox } = pending;
+        let Pending {
+            session,
+            layout,
+            outbox,
+        } = pending;
         let lines = (self.queue.clone(), Arc::clone(&self.metrics));
         let mut inbound = Inbound::new(session, layout, self.chunk_bytes, lines);
         let reason = loop {
@@ -204,7 +238,14 @@ impl Shared {
     async fn end(&self, session: SessionId, reason: String, frames: FrameBytes) {
         self.open.fetch_sub(1, Ordering::Relaxed);
         // When the owner is gone there is nobody to tell.
-        let _ = self.queue.send(Command::Handle(Input::Leave { session, reason, frames })).await;
+        let _ = self
+            .queue
+            .send(Command::Handle(Input::Leave {
+                session,
+                reason,
+                frames,
+            }))
+            .await;
     }
 }
 

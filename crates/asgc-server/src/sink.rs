@@ -36,7 +36,11 @@ impl Sink {
                 "evaluated"
             ),
             Event::RunStart(start) => {
-                tracing::info!(mode = start.mode, compression = start.compression, "the run begins");
+                tracing::info!(
+                    mode = start.mode,
+                    compression = start.compression,
+                    "the run begins"
+                );
             }
             Event::RunEnd(end) => tracing::info!(
                 applied = end.applied_updates,

@@ -49,11 +49,15 @@ where
     };
     // Tensors stay on the thread that made them, and computing must not hold up the connection.
     let (sender, ended) = tokio::sync::oneshot::channel();
-    std::thread::Builder::new().name("compute".into()).spawn(move || {
-        // The receiver only goes away with the process.
-        let _ = sender.send(take_part(&run));
-    })?;
-    ended.await.map_err(|_| BoxError::from("the computing thread panicked; its message is above"))??;
+    std::thread::Builder::new()
+        .name("compute".into())
+        .spawn(move || {
+            // The receiver only goes away with the process.
+            let _ = sender.send(take_part(&run));
+        })?;
+    ended
+        .await
+        .map_err(|_| BoxError::from("the computing thread panicked; its message is above"))??;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -112,6 +116,8 @@ fn worker_settings(config: &Config) -> Result<Settings, BoxError> {
 
 /// Host and process, for people.
 fn name() -> String {
-    let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
+    let host = nix::unistd::gethostname()
+        .ok()
+        .and_then(|host| host.into_string().ok());
     format!("{}:{}", host.as_deref().unwrap_or("unknown"), std::process::id())
 }

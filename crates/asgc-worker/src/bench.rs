@@ -44,5 +44,8 @@ fn measure(spec: &asgc_nn::TrainerSpec, seed: u64, duration: Duration) -> Result
         trainer.gradient(&batch, &mut gradient)?;
         steps += 1;
     }
-    Ok(Rate { steps, elapsed_s: began.elapsed().as_secs_f64() })
+    Ok(Rate {
+        steps,
+        elapsed_s: began.elapsed().as_secs_f64(),
+    })
 }

@@ -33,7 +33,12 @@ pub(crate) fn evaluate(run: &Run, session: &mut Session) -> Result<String, BoxEr
         let measured = evaluator.evaluate(session.parameters())?;
         let eval_s = began.elapsed().as_secs_f64();
         let version = session.version().unwrap_or(Version(0));
-        tracing::info!(version = version.0, accuracy = measured.accuracy, loss = measured.loss, "evaluated");
+        tracing::info!(
+            version = version.0,
+            accuracy = measured.accuracy,
+            loss = measured.loss,
+            "evaluated"
+        );
         let evaluation = Evaluation {
             version,
             accuracy: measured.accuracy,

@@ -60,11 +60,18 @@ fn main() -> ExitCode {
     overrides.extend(args.server.map(|server| ("worker.server", server)));
     overrides.extend(args.role.map(|role| ("worker.role", role)));
     overrides.extend(args.id.map(|id| ("worker.id", id.to_string())));
-    let program = Program { name: "asgc-worker", version: env!("CARGO_PKG_VERSION") };
+    let program = Program {
+        name: "asgc-worker",
+        version: env!("CARGO_PKG_VERSION"),
+    };
     match args.command {
-        None => run_main(program, &args.config, &overrides, |daemon| asgc_worker::run(daemon, task)),
+        None => run_main(program, &args.config, &overrides, |daemon| {
+            asgc_worker::run(daemon, task)
+        }),
         Some(Command::BenchCompute { seconds }) => {
-            run_main(program, &args.config, &overrides, move |daemon| bench::compute(daemon, seconds))
+            run_main(program, &args.config, &overrides, move |daemon| {
+                bench::compute(daemon, seconds)
+            })
         }
     }
 }

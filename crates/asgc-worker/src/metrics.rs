@@ -8,7 +8,8 @@ use asgc_daemon::metrics::prometheus::{Error, Gauge, Histogram, IntCounter, IntC
 
 /// From a fast step to one that waited long, in seconds.
 const SECONDS: [f64; 16] = [
-    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
+    60.0,
 ];
 
 #[derive(Debug, Clone)]
@@ -41,7 +42,10 @@ impl Metrics {
             loss: registry.gauge("asgc_worker_train_loss", "Loss of the last batch")?,
             residual_norm: registry.gauge("asgc_worker_residual_norm", "L2 norm of the residual")?,
             fetch: seconds("asgc_worker_fetch_seconds", "Waiting for parameters")?,
-            compute: seconds("asgc_worker_compute_seconds", "Computing a gradient, injected delay included")?,
+            compute: seconds(
+                "asgc_worker_compute_seconds",
+                "Computing a gradient, injected delay included",
+            )?,
             push_latency: seconds(
                 "asgc_worker_push_latency_seconds",
                 "From a gradient to the verdict on it: encoding, sending, deciding",
@@ -59,8 +63,10 @@ impl Metrics {
 
     pub(crate) fn pulled(&self, fetch_s: f64, session: &mut Session) {
         self.fetch.observe(fetch_s);
-        self.version.set(session.version().map_or(0.0, |version| version.0 as f64));
-        self.reconnects.inc_by(session.reconnects().saturating_sub(self.reconnects.get()));
+        self.version
+            .set(session.version().map_or(0.0, |version| version.0 as f64));
+        self.reconnects
+            .inc_by(session.reconnects().saturating_sub(self.reconnects.get()));
         self.settled(session);
     }
 

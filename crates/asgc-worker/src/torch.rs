@@ -15,11 +15,18 @@ pub(crate) struct Torch {
 
 impl Torch {
     pub(crate) fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
+        Self {
+            config: config.clone(),
+        }
     }
 
     pub(crate) fn trainer_spec(&self, worker: WorkerId) -> TrainerSpec {
-        let Config { run, workload, worker: machine, .. } = &self.config;
+        let Config {
+            run,
+            workload,
+            worker: machine,
+            ..
+        } = &self.config;
         TrainerSpec {
             dataset: workload.dataset,
             data_root: PathBuf::from(&run.data_root),
@@ -40,7 +47,10 @@ impl Task for Torch {
     }
 
     fn initial_parameters(&self) -> Result<Vec<f32>, BoxError> {
-        Ok(asgc_nn::initial_parameters(self.config.workload.model, self.config.run.seed))
+        Ok(asgc_nn::initial_parameters(
+            self.config.workload.model,
+            self.config.run.seed,
+        ))
     }
 
     fn trainer(&self, worker: WorkerId) -> Result<Box<dyn Trainer>, BoxError> {
@@ -49,7 +59,12 @@ impl Task for Torch {
     }
 
     fn evaluator(&self) -> Result<Box<dyn Evaluator>, BoxError> {
-        let Config { run, workload, worker, .. } = &self.config;
+        let Config {
+            run,
+            workload,
+            worker,
+            ..
+        } = &self.config;
         let evaluator = asgc_nn::Evaluator::new(&EvaluatorSpec {
             dataset: workload.dataset,
             data_root: PathBuf::from(&run.data_root),
@@ -84,7 +99,10 @@ impl Trainer for TorchTrainer {
     fn gradient(&mut self, gradient: &mut [f32]) -> Result<Computed, BoxError> {
         let batch = self.batch.take().ok_or("a gradient needs a batch")?;
         let step = self.trainer.gradient(&batch, gradient)?;
-        Ok(Computed { loss: f64::from(step.loss), samples: step.samples })
+        Ok(Computed {
+            loss: f64::from(step.loss),
+            samples: step.samples,
+        })
     }
 }
 
@@ -93,6 +111,10 @@ struct TorchEvaluator(asgc_nn::Evaluator);
 impl Evaluator for TorchEvaluator {
     fn evaluate(&mut self, parameters: &[f32]) -> Result<Measurement, BoxError> {
         let found = self.0.evaluate(parameters)?;
-        Ok(Measurement { accuracy: found.accuracy, loss: found.loss, buffers: found.buffers })
+        Ok(Measurement {
+            accuracy: found.accuracy,
+            loss: found.loss,
+            buffers: found.buffers,
+        })
     }
 }

@@ -17,7 +17,13 @@ pub(crate) fn train(run: &Run, session: &mut Session) -> Result<String, BoxError
     let worker = session.worker_id().unwrap_or(WorkerId(0));
     tracing::info!(worker = worker.0, "loading data");
     let mut trainer = run.task.trainer(worker)?;
-    let delay = run.config.heterogeneity.compute_delay.get(&worker.0).copied().unwrap_or(0.0);
+    let delay = run
+        .config
+        .heterogeneity
+        .compute_delay
+        .get(&worker.0)
+        .copied()
+        .unwrap_or(0.0);
     let mut gradient = vec![0.0; session.layout().parameters()];
     let mut unfit = 0;
     run.health.set_ready();
@@ -33,7 +39,13 @@ pub(crate) fn train(run: &Run, session: &mut Session) -> Result<String, BoxError
             return Ok("asked to stop".into());
         };
         let Computed { loss, samples } = computed;
-        let measured = Measured { fetch_s, compute_s, loss, samples, ..Measured::default() };
+        let measured = Measured {
+            fetch_s,
+            compute_s,
+            loss,
+            samples,
+            ..Measured::default()
+        };
         match run.runtime.block_on(session.push(&gradient, measured)) {
             Ok(_) => unfit = 0,
             Err(Error::Unfit(error)) => {
@@ -41,7 +53,10 @@ pub(crate) fn train(run: &Run, session: &mut Session) -> Result<String, BoxError
                 run.metrics.unfit();
                 tracing::warn!(%error, "unfit gradient; taking the next batch");
                 if unfit >= MAX_UNFIT {
-                    return Err(format!("{unfit} gradients in a row were unfit: the model has diverged; lower workload.lr").into());
+                    return Err(format!(
+                        "{unfit} gradients in a row were unfit: the model has diverged; lower workload.lr"
+                    )
+                    .into());
                 }
             }
             Err(error) => return Err(error.into()),
@@ -88,7 +103,9 @@ fn compute(
     if delay_s > 0.0 {
         let stopped = run.runtime.block_on(async {
             let delay = Duration::from_secs_f64(delay_s);
-            tokio::time::timeout(delay, run.shutdown.requested()).await.is_ok()
+            tokio::time::timeout(delay, run.shutdown.requested())
+                .await
+                .is_ok()
         });
         if stopped {
             return Ok(None);
