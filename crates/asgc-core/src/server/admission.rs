@@ -42,11 +42,11 @@ impl Server {
             return Ok(None);
         }
         let before = || self.members.of_incarnation(joining.incarnation);
+        let expected = self.config.workload.num_workers;
         let worker = joining
             .wanted
             .or_else(before)
-            .unwrap_or_else(|| self.members.lowest_free());
-        let expected = self.config.workload.num_workers;
+            .unwrap_or_else(|| self.members.lowest_free(expected));
         if self.mode == Mode::Sync && worker.0 >= expected {
             return Err(Refusal::Full(expected));
         }

@@ -79,6 +79,12 @@ impl Members {
         self.seats.is_empty()
     }
 
+    /// How many trainers and lost identities are kept in memory.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> (usize, usize) {
+        (self.trainers.len(), self.retired.len())
+    }
+
     /// Sessions whose pull waits for an answer.
     pub(super) fn waiting(&self) -> Vec<SessionId> {
         self.seats
@@ -112,12 +118,15 @@ impl Members {
         self.live().find_map(|(_, trainer)| trainer.session)
     }
 
-    /// The lowest identity without a session.
-    pub(super) fn lowest_free(&self) -> WorkerId {
-        let taken = |id: &WorkerId| self.trainers.get(id).is_some_and(|t| t.session.is_some());
-        (0..=u32::MAX)
-            .map(WorkerId)
-            .find(|id| !taken(id))
+    /// The lowest of the `expected` identities that nobody had yet, or else the lowest without a session:
+    /// one who is cut off for a moment keeps its identity while there are others.
+    pub(super) fn lowest_free(&self, expected: u32) -> WorkerId {
+        let unused = |id: &WorkerId| !self.trainers.contains_key(id);
+        let free = |id: &WorkerId| self.trainers.get(id).is_none_or(|t| t.session.is_none());
+        let first =
+            |ids: std::ops::Range<u32>, fits: &dyn Fn(&WorkerId) -> bool| ids.map(WorkerId).find(fits);
+        first(0..expected, &unused)
+            .or_else(|| first(0..u32::MAX, &free))
             .unwrap_or_default()
     }
 
