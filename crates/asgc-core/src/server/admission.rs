@@ -101,8 +101,10 @@ impl Server {
         };
         self.log(Event::Join(self.join_event(&seat)), out);
         self.members.seat_at(session, seat);
-        let needs_parameters =
-            worker.is_some() && self.parameters.is_none() && self.members.initialiser.is_none();
+        let needs_parameters = worker.is_some()
+            && self.phase == Phase::Gathering
+            && self.parameters.is_none()
+            && self.members.initialiser.is_none();
         if needs_parameters {
             self.members.initialiser = Some(session);
         }

@@ -113,6 +113,13 @@ impl Members {
         self.live().map(|(_, trainer)| trainer.clock).min()
     }
 
+    /// The clock of a newcomer: level with the slowest, so that it neither waits for it nor holds it back.
+    /// When nobody is there, level with the furthest, for those who may come back.
+    fn level(&self) -> u64 {
+        let furthest = || self.trainers.values().map(|trainer| trainer.clock).max();
+        self.slowest_clock().or_else(furthest).unwrap_or(0)
+    }
+
     /// A trainer's session that could send initial parameters.
     pub(super) fn any_trainer_session(&self) -> Option<SessionId> {
         self.live().find_map(|(_, trainer)| trainer.session)
@@ -176,8 +183,7 @@ impl Members {
 
     /// Another process starts a new ledger; its predecessor's is kept, should that one come back elsewhere.
     fn take_identity(&mut self, worker: WorkerId, incarnation: Incarnation, session: SessionId) {
-        // A newcomer starts level with the slowest: it neither waits for it nor holds it back.
-        let slowest = self.slowest_clock().unwrap_or(0);
+        let level = self.level();
         let mut trainer = match self.trainers.remove(&worker) {
             Some(known) if known.incarnation == incarnation => known,
             other => {
@@ -188,11 +194,11 @@ impl Members {
                     session: None,
                     incarnation,
                     ledger,
-                    clock: slowest,
+                    clock: level,
                 }
             }
         };
-        trainer.clock = trainer.clock.max(slowest);
+        trainer.clock = trainer.clock.max(level);
         trainer.session = Some(session);
         self.trainers.insert(worker, trainer);
         self.drop_surplus();

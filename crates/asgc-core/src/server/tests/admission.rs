@@ -219,6 +219,7 @@ fn nobody_is_asked_once_the_run_was_ended() {
     bench.join(1);
     bench.drain();
     assert_eq!(bench.leave(0), Vec::<String>::new());
+    assert_eq!(bench.rejoin(2, 0), ["2: worker 0"]);
 }
 
 #[test]

@@ -64,6 +64,20 @@ fn a_newcomer_neither_waits_nor_holds_back() {
 }
 
 #[test]
+fn who_comes_back_is_not_held_back_by_who_came_meanwhile() {
+    let mut bench = Bench::new(|config| {
+        config.server.mode = Some(crate::config::Mode::Ssp);
+        config.server.slack = 1;
+    });
+    bench.join(0);
+    (1..=9).for_each(|id| drop(bench.push(0, id, 0)));
+    bench.leave(0);
+    bench.join(1);
+    bench.rejoin(2, 0);
+    assert_eq!(bench.pull(2, None), ["2: snapshot v9"]);
+}
+
+#[test]
 fn any_slack_is_possible() {
     let mut bench = Bench::running(2, |config| {
         config.server.mode = Some(crate::config::Mode::Ssp);
