@@ -206,6 +206,11 @@ fn check_server(config: &Config, rule: &mut Rule<'_>) {
     );
     rule(s.min_workers > 0, "server.min_workers", "must be at least 1");
     rule(
+        config.mode() != Mode::Sync || s.min_workers <= config.workload.num_workers,
+        "server.min_workers",
+        "is more than workload.num_workers, and a sync run lets no more than those in",
+    );
+    rule(
         !s.stop_at_target || config.workload.target_accuracy.is_some(),
         "server.stop_at_target",
         "needs workload.target_accuracy",
@@ -307,6 +312,11 @@ mod tests {
             c.server.mode = Some(Mode::Async);
         });
         assert_eq!(contradiction, ["server.mode"]);
+        let never_enough = paths(|c| {
+            c.workload.sync = true;
+            c.server.min_workers = c.workload.num_workers + 1;
+        });
+        assert_eq!(never_enough, ["server.min_workers"]);
     }
 
     #[test]

@@ -42,11 +42,11 @@ impl Server {
             return Ok(None);
         }
         let before = || self.members.of_incarnation(joining.incarnation);
+        let expected = self.config.workload.num_workers;
         let worker = joining
             .wanted
             .or_else(before)
-            .unwrap_or_else(|| self.members.lowest_free());
-        let expected = self.config.workload.num_workers;
+            .unwrap_or_else(|| self.members.lowest_free(expected));
         if self.mode == Mode::Sync && worker.0 >= expected {
             return Err(Refusal::Full(expected));
         }
@@ -101,8 +101,10 @@ impl Server {
         };
         self.log(Event::Join(self.join_event(&seat)), out);
         self.members.seat_at(session, seat);
-        let needs_parameters =
-            worker.is_some() && self.parameters.is_none() && self.members.initialiser.is_none();
+        let needs_parameters = worker.is_some()
+            && self.phase == Phase::Gathering
+            && self.parameters.is_none()
+            && self.members.initialiser.is_none();
         if needs_parameters {
             self.members.initialiser = Some(session);
         }

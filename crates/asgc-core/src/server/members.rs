@@ -79,6 +79,12 @@ impl Members {
         self.seats.is_empty()
     }
 
+    /// How many trainers and lost identities are kept in memory.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> (usize, usize) {
+        (self.trainers.len(), self.retired.len())
+    }
+
     /// Sessions whose pull waits for an answer.
     pub(super) fn waiting(&self) -> Vec<SessionId> {
         self.seats
@@ -107,17 +113,27 @@ impl Members {
         self.live().map(|(_, trainer)| trainer.clock).min()
     }
 
+    /// The clock of a newcomer: level with the slowest, so that it neither waits for it nor holds it back.
+    /// When nobody is there, level with the furthest, for those who may come back.
+    fn level(&self) -> u64 {
+        let furthest = || self.trainers.values().map(|trainer| trainer.clock).max();
+        self.slowest_clock().or_else(furthest).unwrap_or(0)
+    }
+
     /// A trainer's session that could send initial parameters.
     pub(super) fn any_trainer_session(&self) -> Option<SessionId> {
         self.live().find_map(|(_, trainer)| trainer.session)
     }
 
-    /// The lowest identity without a session.
-    pub(super) fn lowest_free(&self) -> WorkerId {
-        let taken = |id: &WorkerId| self.trainers.get(id).is_some_and(|t| t.session.is_some());
-        (0..=u32::MAX)
-            .map(WorkerId)
-            .find(|id| !taken(id))
+    /// The lowest of the `expected` identities that nobody had yet, or else the lowest without a session:
+    /// one who is cut off for a moment keeps its identity while there are others.
+    pub(super) fn lowest_free(&self, expected: u32) -> WorkerId {
+        let unused = |id: &WorkerId| !self.trainers.contains_key(id);
+        let free = |id: &WorkerId| self.trainers.get(id).is_none_or(|t| t.session.is_none());
+        let first =
+            |ids: std::ops::Range<u32>, fits: &dyn Fn(&WorkerId) -> bool| ids.map(WorkerId).find(fits);
+        first(0..expected, &unused)
+            .or_else(|| first(0..u32::MAX, &free))
             .unwrap_or_default()
     }
 
@@ -167,8 +183,7 @@ impl Members {
 
     /// Another process starts a new ledger; its predecessor's is kept, should that one come back elsewhere.
     fn take_identity(&mut self, worker: WorkerId, incarnation: Incarnation, session: SessionId) {
-        // A newcomer starts level with the slowest: it neither waits for it nor holds it back.
-        let slowest = self.slowest_clock().unwrap_or(0);
+        let level = self.level();
         let mut trainer = match self.trainers.remove(&worker) {
             Some(known) if known.incarnation == incarnation => known,
             other => {
@@ -179,11 +194,11 @@ impl Members {
                     session: None,
                     incarnation,
                     ledger,
-                    clock: slowest,
+                    clock: level,
                 }
             }
         };
-        trainer.clock = trainer.clock.max(slowest);
+        trainer.clock = trainer.clock.max(level);
         trainer.session = Some(session);
         self.trainers.insert(worker, trainer);
         self.drop_surplus();

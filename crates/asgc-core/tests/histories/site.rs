@@ -1,0 +1,101 @@
+//! A worker with its end of the connection.
+
+use crate::simulation::PARAMETERS;
+use asgc_core::ids::{Generation, PushId, Version};
+use asgc_core::push::{Push, Verdict};
+use asgc_core::server::SessionId;
+use asgc_core::worker::{self, Worker};
+use std::collections::{BTreeMap, VecDeque};
+
+/// From worker to server.
+pub(crate) enum Up {
+    Header(Push),
+    Payload(Push),
+    Pull,
+}
+
+/// From server to worker.
+pub(crate) enum Down {
+    Verdict(PushId, Verdict),
+    Proceed(PushId),
+    Parameters(Generation, Version),
+    Stop,
+}
+
+/// A worker, its connection, and a book of what it did.
+pub(crate) struct Site {
+    pub(crate) worker: Worker,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) base: Option<(Generation, Version)>,
+    pub(crate) up: VecDeque<Up>,
+    pub(crate) down: VecDeque<Down>,
+    /// Pushes that wait for the server's go-ahead.
+    pub(crate) asked: BTreeMap<PushId, Push>,
+    /// The server said that the run is over.
+    pub(crate) stopped: bool,
+    /// Sum of all gradients.
+    pub(crate) computed: [f64; PARAMETERS],
+    /// Every push: the life it was made for, and `D(C(u))`.
+    pub(crate) pushes: BTreeMap<PushId, (Generation, Vec<f32>)>,
+    /// Every verdict that the worker acted upon.
+    pub(crate) settled: BTreeMap<PushId, Verdict>,
+}
+
+impl Site {
+    pub(crate) fn new(worker: Worker) -> Self {
+        Self {
+            worker,
+            session: None,
+            base: None,
+            up: VecDeque::new(),
+            down: VecDeque::new(),
+            asked: BTreeMap::new(),
+            stopped: false,
+            computed: [0.0; PARAMETERS],
+            pushes: BTreeMap::new(),
+            settled: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.up.is_empty() && self.down.is_empty()
+    }
+
+    pub(crate) fn handle(&mut self, input: worker::Input<'_>) {
+        let mut actions = Vec::new();
+        self.worker.handle(input, &mut actions);
+        for action in actions {
+            match action {
+                worker::Action::Send(push) => self.send(push),
+                worker::Action::Settled { push, verdict } => {
+                    let before = self.settled.insert(push, verdict);
+                    assert_eq!(before, None, "a push is settled once");
+                }
+                worker::Action::Unfit(_) => {}
+            }
+        }
+    }
+
+    fn send(&mut self, push: Push) {
+        let payload = push.payload.clone().check(self.worker.layout()).unwrap();
+        let made = (push.header.generation, payload.decode());
+        let before = self.pushes.insert(push.header.push, made.clone());
+        assert!(before.is_none_or(|before| before == made), "an id is used once");
+        if self.session.is_some() {
+            self.up.push_back(Up::Header(push.clone()));
+            if push.asks_first {
+                self.asked.insert(push.header.push, push);
+            } else {
+                self.up.push_back(Up::Payload(push));
+            }
+        }
+    }
+
+    /// All that is under way is lost.
+    pub(crate) fn disconnect(&mut self) -> Option<SessionId> {
+        self.up.clear();
+        self.down.clear();
+        self.asked.clear();
+        self.session.take()
+    }
+}
