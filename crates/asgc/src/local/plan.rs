@@ -270,4 +270,28 @@ mod tests {
             "{error}"
         );
     }
+
+    #[test]
+    fn the_files_that_come_with_asgc_are_sound() {
+        let configs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../configs");
+        let mut names = std::collections::BTreeSet::new();
+        for dir in [configs.clone(), configs.join("fmnist_headline")] {
+            for path in fs::read_dir(dir)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .filter(|p| p.is_file())
+            {
+                let setup =
+                    Setup::load(Some(path.clone()), vec![], true).unwrap_or_else(|error| panic!("{error}"));
+                let name = setup.config().run.name.clone();
+                assert_eq!(path.file_stem().unwrap().to_str().unwrap(), name);
+                assert!(
+                    names.insert(name),
+                    "{} shares its folder of results",
+                    path.display()
+                );
+            }
+        }
+        assert_eq!(names.len(), 7);
+    }
 }
