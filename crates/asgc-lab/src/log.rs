@@ -215,6 +215,19 @@ mod tests {
     }
 
     #[test]
+    fn floats_come_back_exactly() {
+        let mut bits = 0x3ff0_0000_0000_0001_u64;
+        for _ in 0..10_000 {
+            // An odd step through the fractions of numbers between 1 and 2.
+            bits = 0x3ff0_0000_0000_0000 | (bits.wrapping_mul(6_364_136_223_846_793_005) >> 12);
+            let value = f64::from_bits(bits);
+            let event = samples::eval(1, value, value, value);
+            let line = serde_json::to_vec(&event).unwrap();
+            assert_eq!(parse_line(&line).unwrap(), Some(event));
+        }
+    }
+
+    #[test]
     fn pieces_of_any_size_give_the_same_events() {
         let events = samples::run();
         let text: String = events
