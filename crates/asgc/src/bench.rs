@@ -168,6 +168,9 @@ fn steps_per_s(stdout: &str) -> Result<f64> {
 async fn train(setup: &Setup, programs: &Programs, signals: &mut Receiver<u8>) -> Result<f64> {
     let outcome = cluster::run(&setup.plan(programs), &mut Screen::Quiet, signals).await?;
     let folder = setup.folder();
+    if outcome.interrupted {
+        bail!("interrupted");
+    }
     if !outcome.server_ok {
         bail!("the run did not end properly; see {}", folder.display());
     }

@@ -9,7 +9,7 @@ mod summary;
 mod tail;
 
 use asgc_daemon::config::ConfigError;
-use asgc_daemon::exit::{FAILURE, USAGE};
+use asgc_daemon::exit::{FAILURE, USAGE, chain};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         let usage = error.is::<ConfigError>();
-        output::note(&format!("{error:#}"));
+        output::note(&chain(error.as_ref()));
         ExitCode::from(if usage { USAGE } else { FAILURE })
     })
 }

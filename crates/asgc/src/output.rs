@@ -67,6 +67,13 @@ impl Screen {
         }
     }
 
+    /// As [`Screen::remark`], but not on a quiet screen.
+    pub(crate) fn inform(&self, text: &str) {
+        if !matches!(self, Self::Quiet) {
+            self.remark(text);
+        }
+    }
+
     /// A remark that a bar must not overwrite.
     pub(crate) fn remark(&self, text: &str) {
         match self {

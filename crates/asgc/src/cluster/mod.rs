@@ -9,16 +9,15 @@
 //! | the second signal | SIGKILL to all |
 
 mod child;
-mod endpoints;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use child::{Spec, describe};
-pub(crate) use endpoints::{ENDPOINTS_FILE, Endpoints};
 
 use crate::output::Screen;
 use crate::tail::Tail;
 use anyhow::{Context as _, Result, bail};
+use asgc_daemon::endpoints::Endpoints;
 use asgc_daemon::event_log::{self, EVENTS_FILE};
 use asgc_daemon::shutdown::Signals;
 use asgc_lab::Progress;
@@ -32,6 +31,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until};
 
+/// Where in a run's folder the server tells its addresses.
+pub(crate) const ENDPOINTS_FILE: &str = "endpoints.json";
 /// The server's number among the children.
 const SERVER: usize = 0;
 /// Polls of a file wait this long, and twice as long each time that nothing came, up to the second bound.
@@ -69,6 +70,8 @@ pub(crate) struct Outcome {
     pub(crate) server_ok: bool,
     /// Workers that did not end with exit code 0.
     pub(crate) failed_workers: Vec<String>,
+    /// Whether a signal asked for the end.
+    pub(crate) interrupted: bool,
     /// The exit code of a second signal.
     pub(crate) cut_short: Option<u8>,
 }
@@ -96,7 +99,7 @@ pub(crate) async fn run(plan: &Plan, screen: &mut Screen, signals: &mut Receiver
     let mut cluster = Cluster::new(plan)?;
     if let Some(endpoints) = cluster.wait_for_server(signals).await? {
         if let Some(metrics) = &endpoints.metrics {
-            screen.remark(&format!(
+            screen.inform(&format!(
                 "server at {}, metrics at http://{metrics}/metrics",
                 endpoints.grpc
             ));
@@ -149,11 +152,14 @@ impl<'a> Cluster<'a> {
     /// The server's addresses; `None` when a signal came first, and the server was asked to end.
     async fn wait_for_server(&mut self, signals: &mut Receiver<u8>) -> Result<Option<Endpoints>> {
         let path = self.plan.folder.join(ENDPOINTS_FILE);
-        let pid = self.children[SERVER].as_ref().and_then(|server| server.pid);
+        let pid = self.children[SERVER]
+            .as_ref()
+            .and_then(|server| server.pid)
+            .unwrap_or_default();
         let deadline = Instant::now() + self.plan.grace.start;
         let mut pause = POLL.0;
         loop {
-            if let Some(endpoints) = endpoints::read(&path, pid) {
+            if let Some(endpoints) = Endpoints::read(&path, pid) {
                 return Ok(Some(endpoints));
             }
             tokio::select! {
@@ -162,6 +168,7 @@ impl<'a> Cluster<'a> {
                     bail!(server.map(|server| server.obituary(&status)).unwrap_or_default());
                 }
                 Some(_) = signals.recv() => {
+                    self.outcome.interrupted = true;
                     self.drain();
                     return Ok(None);
                 }
@@ -230,6 +237,7 @@ impl<'a> Cluster<'a> {
     }
 
     fn on_signal(&mut self, code: u8, screen: &Screen) {
+        self.outcome.interrupted = true;
         if self.phase == Phase::Running {
             screen.remark("draining; once more ends everything at once");
             self.drain();

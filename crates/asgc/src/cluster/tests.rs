@@ -55,6 +55,17 @@ impl Bed {
         run(&plan, &mut Screen::Quiet, &mut self.signals.1).await
     }
 
+    /// Sends the signal once a script has written `file`.
+    fn send_once_there(&self, file: &str, code: u8) {
+        let (send, path) = (self.signals.0.clone(), self.dir.path().join(file));
+        tokio::spawn(async move {
+            while !path.exists() {
+                sleep(Duration::from_millis(5)).await;
+            }
+            send.send(code).await.unwrap();
+        });
+    }
+
     fn exists(&self, name: &str) -> bool {
         self.dir.path().join(name).exists()
     }
@@ -70,6 +81,7 @@ fn ok(failed: &[&str]) -> Outcome {
     Outcome {
         server_ok: true,
         failed_workers,
+        interrupted: false,
         cut_short: None,
     }
 }
@@ -167,16 +179,15 @@ async fn the_first_signal_reaches_the_server_only() {
         "trap 'touch $1/bad' TERM INT; touch $1/up; {}; touch $1/worker_done",
         until("stop")
     );
-    let send = bed.signals.0.clone();
-    let up = bed.dir.path().join("up");
-    tokio::spawn(async move {
-        while !up.exists() {
-            sleep(Duration::from_millis(5)).await;
-        }
-        send.send(130).await.unwrap();
-    });
+    bed.send_once_there("up", 130);
     let outcome = bed.run(&server, &[&worker]).await.unwrap();
-    assert_eq!(outcome, ok(&[]));
+    assert_eq!(
+        outcome,
+        Outcome {
+            interrupted: true,
+            ..ok(&[])
+        }
+    );
     assert!(!bed.exists("bad"));
 }
 
@@ -185,16 +196,23 @@ async fn whoever_ignores_everything_is_killed() {
     let mut bed = Bed::new();
     bed.grace = Grace {
         drain: Duration::ZERO,
-        term: Duration::from_millis(50),
+        term: Duration::from_millis(200),
         ..bed.grace
     };
-    let deaf = format!("trap '' TERM; touch $1/up; {}", until("never"));
-    bed.signals.0.send(130).await.unwrap();
+    let deaf = |name: &str| {
+        format!(
+            "trap 'touch $1/heard_{name}' TERM; {READY}; touch $1/up; {}",
+            until("never")
+        )
+    };
+    let worker = deaf("worker").replace(READY, "true");
+    bed.send_once_there("up", 130);
     let outcome = bed
-        .run(&format!("trap '' TERM; {READY}; {}", until("never")), &[&deaf])
+        .run(&deaf("server").replace("touch $1/up; ", ""), &[&worker])
         .await
         .unwrap();
-    assert!(!outcome.server_ok);
+    assert!(bed.exists("heard_server") && bed.exists("heard_worker"));
+    assert!(!outcome.server_ok && outcome.interrupted);
     assert_eq!(outcome.cut_short, None);
 }
 

@@ -12,6 +12,7 @@ use asgc_daemon::event_log::EVENTS_FILE;
 use asgc_daemon::exit::FAILURE;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 /// Train on this machine: start a server, its workers and an evaluator
 ///
@@ -42,11 +43,12 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let setup = Setup::load(Some(args.file.clone()), set, !args.no_evaluator)?;
     let programs = Programs::find()?;
     let runtime = runtime()?;
+    let started = SystemTime::now();
     let outcome = runtime.block_on(async {
         let mut signals = cluster::forward_signals()?;
         cluster::run(&setup.plan(&programs), &mut Screen::new(), &mut signals).await
     })?;
-    report(&setup, &outcome)
+    report(&setup, &outcome, started)
 }
 
 /// One thread is enough to wait for processes.
@@ -57,13 +59,18 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
         .context("cannot start the runtime")
 }
 
-fn report(setup: &Setup, outcome: &Outcome) -> Result<ExitCode> {
+fn report(setup: &Setup, outcome: &Outcome, started: SystemTime) -> Result<ExitCode> {
     let folder = setup.folder();
     let summary = summary::read(&folder)?;
     let ended = summary.end.is_some();
     summary::print(&[summary], None);
     for file in [EVENTS_FILE, "model.safetensors"].map(|name| folder.join(name)) {
-        if file.exists() {
+        // An earlier run may have left a model that this one did not come to replace.
+        if file
+            .metadata()
+            .and_then(|meta| meta.modified())
+            .is_ok_and(|written| written >= started)
+        {
             output::say(&file.display().to_string());
         }
     }

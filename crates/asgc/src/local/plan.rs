@@ -186,7 +186,7 @@ impl Setup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Endpoints;
+    use asgc_daemon::endpoints::Endpoints;
     use std::fs;
 
     fn plan(file: &str, set: &[&str], evaluator: bool) -> (Vec<String>, Vec<Vec<String>>) {
