@@ -9,19 +9,19 @@
 //! | the second signal | SIGKILL to all |
 
 mod child;
+mod follow;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use child::{Spec, describe};
 
 use crate::output::Screen;
-use crate::tail::Tail;
 use anyhow::{Context as _, Result, bail};
 use asgc_daemon::endpoints::Endpoints;
 use asgc_daemon::event_log::{self, EVENTS_FILE};
 use asgc_daemon::shutdown::Signals;
-use asgc_lab::Progress;
 use child::{Child, Exit};
+use follow::Follower;
 use nix::sys::signal::Signal;
 use std::fs;
 use std::io;
@@ -287,46 +287,5 @@ impl<'a> Cluster<'a> {
         for child in self.children.iter().flatten() {
             child.signal(signal);
         }
-    }
-}
-
-/// Shows progress from the log while it grows.
-struct Follower {
-    /// `None` when the log could not be followed further.
-    tail: Option<Tail>,
-    progress: Progress,
-    pause: Duration,
-}
-
-impl Follower {
-    fn new(path: PathBuf) -> Self {
-        Self {
-            tail: Some(Tail::new(path)),
-            progress: Progress::default(),
-            pause: POLL.0,
-        }
-    }
-
-    fn show(&mut self, screen: &mut Screen) {
-        let events = match self.tail.as_mut().map_or(Ok(Vec::new()), Tail::poll) {
-            Ok(events) => events,
-            Err(error) => {
-                screen.remark(&format!("no more progress is shown: {error}"));
-                self.tail = None;
-                return;
-            }
-        };
-        self.pause = if events.is_empty() {
-            (self.pause * 2).min(POLL.1)
-        } else {
-            POLL.0 * 5
-        };
-        if events.is_empty() {
-            return;
-        }
-        for event in &events {
-            self.progress.add(event);
-        }
-        screen.show(&self.progress);
     }
 }
