@@ -167,6 +167,19 @@ impl EventLog {
     }
 }
 
+/// Whether a server writes to the run folder `dir`, without changing anything there.
+///
+/// # Errors
+/// [`OpenError::InUse`], naming the holder; [`OpenError::Io`] when the lock file cannot be read.
+pub fn probe(dir: &Path) -> Result<(), OpenError> {
+    let path = dir.join(LOCK_FILE);
+    match File::open(&path) {
+        Ok(file) => try_lock(dir, &file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(at(&path)(error)),
+    }
+}
+
 fn at(path: &Path) -> impl Fn(io::Error) -> OpenError {
     move |source| OpenError::Io {
         path: path.to_owned(),
@@ -190,24 +203,7 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
             .open(&path)
     };
     let mut file = options().map_err(at(&path))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            let _ = (&file).take(200).read_to_string(&mut holder);
-            let holder = holder.split_whitespace().collect::<Vec<_>>().join(" ");
-            let holder = if holder.is_empty() {
-                "another process".into()
-            } else {
-                holder
-            };
-            return Err(OpenError::InUse {
-                dir: dir.to_owned(),
-                holder,
-            });
-        }
-        Err(TryLockError::Error(source)) => return Err(at(&path)(source)),
-    }
+    try_lock(dir, &file)?;
     // Only words for whoever is refused; the kernel's lock is what counts.
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let words = format!("process {} on {}\n", std::process::id(), host.trim());
@@ -215,6 +211,27 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
         .and_then(|()| file.write_all(words.as_bytes()))
         .map_err(at(&path))?;
     Ok(file)
+}
+
+fn try_lock(dir: &Path, mut file: &File) -> Result<(), OpenError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let mut words = String::new();
+            let _ = io::Read::by_ref(&mut file).take(200).read_to_string(&mut words);
+            let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+            let holder = if words.is_empty() {
+                "another process".into()
+            } else {
+                words
+            };
+            Err(OpenError::InUse {
+                dir: dir.to_owned(),
+                holder,
+            })
+        }
+        Err(TryLockError::Error(source)) => Err(at(&dir.join(LOCK_FILE))(source)),
+    }
 }
 
 /// What the log is written to.

@@ -54,9 +54,11 @@ fn a_second_server_is_refused_naming_the_holder() {
         error.ends_with("; stop it, or choose another run.name"),
         "{error}"
     );
+    assert_eq!(probe(dir.path()).unwrap_err().to_string(), error);
     // The refused one has not touched the log of the first.
     assert!(!dir.path().join(PREVIOUS_FILE).exists());
     assert_eq!(log.close(LONG).written, 1);
+    probe(dir.path()).unwrap();
     assert!(EventLog::open(dir.path()).is_ok());
 }
 

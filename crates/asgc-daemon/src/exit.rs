@@ -177,3 +177,7 @@ fn print(text: &str) -> ExitCode {
         Err(_) => ExitCode::from(FAILURE),
     }
 }
+
+#[cfg(test)]
+#[path = "exit_tests.rs"]
+mod tests;

@@ -7,9 +7,11 @@
 //! | [`metrics`] | a registry, and `/metrics`, `/healthz`, `/readyz` |
 //! | [`shutdown`] | signals, and the handle that tells everything to drain |
 //! | [`event_log`] | the writer of `events.jsonl` |
+//! | [`endpoints`] | the file that tells a server's addresses |
 //! | [`exit`] | exit codes, and the body of a daemon's `main` |
 
 pub mod config;
+pub mod endpoints;
 pub mod event_log;
 pub mod exit;
 pub mod metrics;

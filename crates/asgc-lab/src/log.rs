@@ -102,7 +102,7 @@ impl Parser {
                 break;
             }
             self.lines += 1;
-            let parsed = parse_line(&self.partial);
+            let parsed = parse_line(self.partial.trim_ascii_end());
             self.partial.clear();
             match parsed.map_err(|problem| Damage {
                 line: self.lines,
@@ -126,7 +126,8 @@ impl Parser {
 fn parse_line(line: &[u8]) -> Result<Option<Event>, String> {
     let error = match serde_json::from_slice(line) {
         Ok(event) => return Ok(Some(event)),
-        Err(error) => error.to_string(),
+        // Which line it is only the caller knows.
+        Err(error) => error.to_string().replace(" at line 1 column ", " at column "),
     };
     // An event of a known kind that lacks everything fails over a field; one of an unknown kind over its kind.
     let kind = serde_json::from_slice::<serde_json::Value>(line)
@@ -191,21 +192,15 @@ mod tests {
                 expect
             );
         };
-        check(
-            "{",
-            "events.jsonl:2: EOF while parsing an object at line 2 column 0",
-        );
+        check("{", "events.jsonl:2: EOF while parsing an object at column 1");
         check(
             "[1]",
-            "events.jsonl:2: invalid type: integer `1`, expected variant identifier at line 1 column 2",
+            "events.jsonl:2: invalid type: integer `1`, expected variant identifier at column 2",
         );
-        check(
-            r#"{"event":"eval"}"#,
-            "events.jsonl:2: missing field `version` at line 1 column 16",
-        );
+        check(r#"{"event":"eval"}"#, "events.jsonl:2: missing field `version`");
         check(
             r#"{"kind":"eval"}"#,
-            "events.jsonl:2: missing field `event` at line 1 column 15",
+            "events.jsonl:2: missing field `event` at column 15",
         );
     }
 
@@ -217,6 +212,19 @@ mod tests {
         );
         let log = read(text.as_bytes()).unwrap();
         assert_eq!((log.events.len(), log.unknown), (2, 1));
+    }
+
+    #[test]
+    fn floats_come_back_exactly() {
+        let mut bits = 0x3ff0_0000_0000_0001_u64;
+        for _ in 0..10_000 {
+            // An odd step through the fractions of numbers between 1 and 2.
+            bits = 0x3ff0_0000_0000_0000 | (bits.wrapping_mul(6_364_136_223_846_793_005) >> 12);
+            let value = f64::from_bits(bits);
+            let event = samples::eval(1, value, value, value);
+            let line = serde_json::to_vec(&event).unwrap();
+            assert_eq!(parse_line(&line).unwrap(), Some(event));
+        }
     }
 
     #[test]

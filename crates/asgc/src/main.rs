@@ -1,2 +1,53 @@
 //! The command line of operators and researchers.
-fn main() {}
+
+mod bench;
+mod cluster;
+mod local;
+mod output;
+mod programs;
+mod summary;
+mod tail;
+
+use asgc_daemon::config::ConfigError;
+use asgc_daemon::exit::{FAILURE, USAGE, chain};
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Run and compare asynchronous distributed training
+///
+/// asgc starts a parameter server and its workers on this machine, shows how training goes, and tells the
+/// figures of finished runs from their event logs.
+#[derive(Debug, Parser)]
+#[command(name = "asgc", version, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 ended properly, 1 did not, 64 wrong flags or configuration, \
+                          130 or 143 cut short by a second Ctrl-C or SIGTERM.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Local(local::Args),
+    Summary(summary::Args),
+    #[command(subcommand)]
+    Bench(bench::Command),
+}
+
+fn main() -> ExitCode {
+    let cli = match asgc_daemon::parse::<Cli>() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    let result = match cli.command {
+        Command::Local(args) => local::main(&args),
+        Command::Summary(args) => summary::main(&args),
+        Command::Bench(command) => bench::main(&command),
+    };
+    result.unwrap_or_else(|error| {
+        let usage = error.is::<ConfigError>();
+        output::note(&chain(error.as_ref()));
+        ExitCode::from(if usage { USAGE } else { FAILURE })
+    })
+}
