@@ -10,13 +10,14 @@ use asgc_core::config::Config;
 use asgc_core::server::{Input, Server};
 use asgc_daemon::Daemon;
 use asgc_daemon::config::to_settings_json;
+use asgc_daemon::endpoints::Endpoints;
 use asgc_daemon::event_log::EventLog;
 use asgc_daemon::exit::{BoxError, FAILURE};
 use asgc_daemon::shutdown::Shutdown;
 use asgc_proto::limits;
 use asgc_proto::v1::parameter_server_server::ParameterServerServer;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -73,7 +74,7 @@ pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
 
     let (server, sink) = owner.await?;
     let saved = save(&server, &dir);
-    let report = sink.close();
+    let report = tokio::task::spawn_blocking(|| sink.close()).await?;
     // Workers have left or had their time: what still hangs on is cut off with the process.
     drained.request();
     let _ = tokio::time::timeout(Duration::from_secs(1), serving).await;
@@ -177,22 +178,13 @@ fn announce(config: &Config, grpc: SocketAddr, metrics: Option<SocketAddr>) -> R
     tracing::info!("listening on {grpc}; start a worker on any machine with");
     tracing::info!("    asgc-worker --server http://{host}");
     if let Some(path) = &config.server.address_file {
-        #[derive(serde::Serialize)]
-        struct Addresses {
-            grpc: String,
-            metrics: Option<String>,
-            pid: u32,
-        }
-        let addresses = Addresses {
+        let endpoints = Endpoints {
             grpc: grpc.to_string(),
             metrics: metrics.map(|address| address.to_string()),
             pid: std::process::id(),
         };
-        // Moved into place whole: whoever waits for the file never reads half of it.
-        let beside = PathBuf::from(format!("{path}.new"));
-        std::fs::write(&beside, serde_json::to_vec(&addresses)?)
-            .and_then(|()| std::fs::rename(&beside, path))
-            .map_err(|error| format!("server.address_file = {path}: {error}"))?;
+        let written = endpoints.write(Path::new(path));
+        written.map_err(|error| format!("server.address_file = {path}: {error}"))?;
     }
     Ok(())
 }
