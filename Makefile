@@ -1,0 +1,74 @@
+# Two commands: `make demo` trains for real, `make test` passes every test that this machine can run.
+# Both do all set-up, take over what is already there, and can be run again.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+CONFIG ?= configs/demo.toml
+say = @printf '\n== %s\n' "$(1)"
+
+.PHONY: help
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: libtorch release ## Set up, then train Fashion-MNIST with one server, three workers and an evaluator
+	$(call say,data: Fashion-MNIST - 31 MB unless it is there)
+	@scripts/fashion-mnist; case $$? in \
+	  0) data=() ;; \
+	  3) echo "data: cannot be had here; training on procedural images instead"; \
+	     data=(--set workload.dataset=procedural) ;; \
+	  *) exit 1 ;; \
+	esac; \
+	printf '\n== training: 3,000 updates - one to four minutes on two cores; Ctrl-C drains\n'; \
+	target/release/asgc local $(CONFIG) "$${data[@]}"
+
+.PHONY: test
+test: libtorch ## Set up, then run all tests
+	$(call say,data: Fashion-MNIST - tests on real images are skipped without it)
+	@scripts/fashion-mnist || [ $$? -eq 3 ]
+	$(call say,programs: debug build - about five minutes on two cores the first time)
+	$(CARGO) build --locked --workspace
+	$(call say,tests)
+	$(CARGO) test --locked --workspace --features asgc-tests/torch
+
+.PHONY: test-long
+test-long: test libtorch-python ## The tests, and those that take long: PyTorch reads the model, benchmarks run
+	$(call say,PyTorch reads the model that asgc wrote)
+	scripts/check-model-in-pytorch
+
+.PHONY: release
+release: libtorch ## Build the programs into target/release
+	$(call say,programs: release build - about eight minutes on two cores the first time)
+	$(CARGO) build --locked --release --bins -p asgc -p asgc-server -p asgc-worker
+
+.PHONY: libtorch
+libtorch: ## Make .libtorch, from what is there or by a download of 530 MB
+	$(call say,libtorch: found or downloaded - about a minute at 10 MB/s)
+	@scripts/libtorch
+
+.PHONY: libtorch-cuda
+libtorch-cuda: ## Make .libtorch the CUDA build, several GB, for GPU nodes
+	@scripts/libtorch cuda
+
+.PHONY: lint
+lint: libtorch ## Formatting and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets --features asgc-tests/torch -- -D warnings
+
+.PHONY: bench
+bench: release ## Updates/s beside what forward and backward alone reach
+	@scripts/fashion-mnist
+	target/release/asgc bench train configs/bench.toml
+
+.PHONY: headline
+headline: release ## The reference's headline strategies, one after the other; about 25 minutes
+	@scripts/fashion-mnist
+	for config in configs/fmnist_headline/*.toml; do target/release/asgc local $$config || exit; done
+	target/release/asgc summary results/{sync_sgd,async_plain,async_fixed_staleness,async_fixed_topk,async_topk_ef}
+
+.PHONY: clean
+clean: ## Remove what was built; libtorch and data stay
+	$(CARGO) clean
