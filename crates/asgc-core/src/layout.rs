@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -67,7 +68,7 @@ impl Layout {
         if tensors.is_empty() {
             return Err(LayoutError::Empty);
         }
-        let mut names = std::collections::HashSet::new();
+        let mut names = HashSet::new();
         let mut ends = Vec::with_capacity(tensors.len());
         let mut end = 0usize;
         for (i, tensor) in tensors.iter().enumerate() {
@@ -149,6 +150,38 @@ impl Layout {
             )),
         }
     }
+
+    /// Where the tensors of `theirs` lie in this layout, whatever the order. The error names the first tensor
+    /// without a counterpart of its shape.
+    pub fn places_of(&self, theirs: &Self) -> Result<Vec<Range<usize>>, String> {
+        let places = self
+            .tensors
+            .iter()
+            .zip(self.ranges())
+            .map(|(ours, range)| (ours.name.as_str(), (ours, range)))
+            .collect::<HashMap<_, _>>();
+        let place = |(i, other): (usize, &TensorSpec)| match places.get(other.name.as_str()) {
+            Some((ours, range)) if ours.shape == other.shape => Ok(range.clone()),
+            Some((ours, _)) => Err(format!("tensor {i} is {other}, but this run trains {ours}")),
+            None => Err(format!("tensor {i}, {other}, is none of this run's")),
+        };
+        let found = theirs
+            .tensors
+            .iter()
+            .enumerate()
+            .map(place)
+            .collect::<Result<_, _>>()?;
+        let names = theirs.tensors.iter().map(|theirs| theirs.name.as_str());
+        let names = names.collect::<HashSet<_>>();
+        match self
+            .tensors
+            .iter()
+            .find(|ours| !names.contains(ours.name.as_str()))
+        {
+            Some(missing) => Err(format!("tensor {missing} is missing")),
+            None => Ok(found),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -197,6 +230,23 @@ mod tests {
         assert!(says(&layout(&[("w", &[2, 3])])).contains("`b` [3], is missing"));
         assert!(says(&layout(&[("w", &[2, 3]), ("b", &[3]), ("c", &[1])])).contains("`c` [1]"));
         assert_eq!(base.difference(&base.clone()), None);
+    }
+
+    #[test]
+    fn places_do_not_depend_on_the_order() {
+        let file = layout(&[("b", &[3]), ("w", &[2, 3])]);
+        let model = layout(&[("w", &[2, 3]), ("b", &[3])]);
+        assert_eq!(file.places_of(&model), Ok(vec![3..9, 0..3]));
+        let says = |other: &[(&str, &[usize])]| file.places_of(&layout(other)).unwrap_err();
+        assert_eq!(
+            says(&[("w", &[3, 2]), ("b", &[3])]),
+            "tensor 0 is `w` [3, 2], but this run trains `w` [2, 3]"
+        );
+        assert_eq!(
+            says(&[("w", &[2, 3]), ("c", &[3])]),
+            "tensor 1, `c` [3], is none of this run's"
+        );
+        assert_eq!(says(&[("w", &[2, 3])]), "tensor `b` [3] is missing");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::{Phase, Server};
 use crate::config::{Mode, Role};
 use crate::event::{Event, Join, Leave};
 use crate::ids::WorkerId;
+use crate::layout::Layout;
 use std::sync::Arc;
 
 impl Server {
@@ -31,11 +32,7 @@ impl Server {
         if parameters > limit {
             return Err(Refusal::TooLarge { parameters, limit });
         }
-        if let Some(difference) = self
-            .layout
-            .as_ref()
-            .and_then(|ours| ours.difference(&joining.layout))
-        {
+        if let Some(difference) = self.difference(&joining.layout) {
             return Err(Refusal::Layout(difference));
         }
         if joining.role == Role::Evaluator {
@@ -57,6 +54,32 @@ impl Server {
             return Err(Refusal::Replaced(worker));
         }
         Ok(Some(worker))
+    }
+
+    /// How this run's layout differs from `theirs`, in words.
+    fn difference(&self, theirs: &Layout) -> Option<String> {
+        let ours = self.layout.as_ref()?;
+        if self.order_open {
+            ours.places_of(theirs).err()
+        } else {
+            ours.difference(theirs)
+        }
+    }
+
+    /// Takes over the layout of the first worker, and brings parameters from a file into its order.
+    fn adopt(&mut self, layout: Layout) {
+        if !std::mem::take(&mut self.order_open) {
+            self.layout.get_or_insert_with(|| Arc::new(layout));
+            return;
+        }
+        if let (Some(ours), Some(parameters)) = (&self.layout, &self.parameters)
+            && let Ok(places) = ours.places_of(&layout)
+        {
+            let values = parameters.to_vec();
+            let ordered = places.into_iter().flat_map(|place| &values[place]).copied();
+            self.parameters = Some(self.chunked(&ordered.collect::<Vec<_>>()));
+            self.layout = Some(Arc::new(layout));
+        }
     }
 
     fn admit(
@@ -87,7 +110,7 @@ impl Server {
             Role::Evaluator => self.members.recall_evaluator(joining.incarnation),
             Role::Trainer => None,
         };
-        self.layout.get_or_insert_with(|| Arc::new(joining.layout));
+        self.adopt(joining.layout);
         let seat = Seat {
             role: joining.role,
             worker,

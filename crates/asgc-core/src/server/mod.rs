@@ -59,6 +59,8 @@ pub struct Server {
     /// When the run began: what `elapsed_s` counts from.
     began: Option<Duration>,
     layout: Option<Arc<Layout>>,
+    /// The layout's order is only that of a file; the first worker's counts.
+    order_open: bool,
     parameters: Option<Parameters>,
     version: Version,
     members: Members,
@@ -71,7 +73,8 @@ pub struct Server {
 
 impl Server {
     /// A server for a checked configuration. `epoch_unix_s` is the Unix time at `now = 0`. Without
-    /// `initial` parameters the first trainer is asked for them.
+    /// `initial` parameters the first trainer is asked for them; with them, their tensors may be in any order
+    /// (files sort them), and the first worker's is taken.
     #[must_use]
     pub fn new(
         config: Config,
@@ -89,6 +92,7 @@ impl Server {
             phase: Phase::Gathering,
             began: None,
             layout: None,
+            order_open: false,
             parameters: None,
             version: Version(0),
             members: Members::default(),
@@ -102,6 +106,7 @@ impl Server {
         if let Some((layout, values)) = initial {
             server.parameters = Some(server.chunked(&values));
             server.layout = Some(layout);
+            server.order_open = true;
         }
         server
     }

@@ -261,3 +261,33 @@ fn what_is_remembered_of_those_who_left_is_bounded() {
     assert!(trainers <= 4096 && retired <= 256, "{trainers} {retired}");
     assert_eq!(bench.push(0, 1, 0).len(), 1, "who is there is never forgotten");
 }
+
+#[test]
+fn parameters_from_a_file_come_into_the_first_workers_order() {
+    let layout = |specs: [(&str, usize); 2]| {
+        let spec = |(name, len): (&str, usize)| TensorSpec {
+            name: name.to_owned(),
+            shape: vec![len],
+        };
+        Layout::new(specs.map(spec).to_vec()).unwrap()
+    };
+    let file = layout([("a", 1), ("z", 2)]);
+    let mut bench = Bench::with(Some((Arc::new(file), vec![1.0, 2.0, 3.0])), |_| {});
+    let mut join = |session, layout| {
+        let Input::Join { session, mut joining } = joining(session, session, None) else {
+            unreachable!()
+        };
+        joining.layout = layout;
+        bench.says(Input::Join { session, joining })
+    };
+    let refused = join(0, layout([("z", 2), ("b", 1)]));
+    assert!(
+        refused[0].contains("tensor 1, `b` [1], is none of this run's"),
+        "{refused:?}"
+    );
+    assert_eq!(join(1, layout([("z", 2), ("a", 1)])), ["1: worker 0"]);
+    // From here on there is one order.
+    let refused = join(2, layout([("a", 1), ("z", 2)]));
+    assert!(refused[0].contains("tensor 0 is `a` [1]"), "{refused:?}");
+    assert_eq!(bench.theta(), [2.0, 3.0, 1.0]);
+}
