@@ -9,7 +9,7 @@ use asgc_core::ids::{Generation, Incarnation, PushId, Version, WorkerId};
 use asgc_core::layout::Layout;
 use asgc_core::push::{Measured, Push, Verdict};
 use asgc_core::server::{Evaluation, Joining, Pull};
-use asgc_core::worker::{Action, Input, Settings, Worker};
+use asgc_core::worker::{Action, Input, MAX_IN_FLIGHT, Settings, Worker};
 use asgc_proto::v1::{self, server_message, worker_message};
 use asgc_proto::{bytes_to_floats, convert, floats_to_bytes};
 use std::collections::BTreeMap;
@@ -188,12 +188,14 @@ impl Session {
         }
     }
 
-    /// Compresses a gradient of the parameters pulled last and sends it; does not wait for the verdict.
+    /// Compresses a gradient of the parameters pulled last and sends it; does not wait for the verdict, unless too
+    /// many pushes wait for theirs.
     /// [`Error::Unfit`] leaves the session as it was: compute another gradient.
     pub async fn push(&mut self, gradient: &[f32], measured: Measured) -> Result<PushId, Error> {
         let base = self
             .known
             .ok_or_else(|| Error::Protocol("a push needs a pull before it".into()))?;
+        self.make_room().await?;
         let began = Instant::now();
         let mut actions = Vec::new();
         self.worker.handle(
@@ -307,6 +309,28 @@ impl Session {
             return Err(protocol("a snapshot longer than it said"));
         }
         self.known = Some((Generation(snapshot.generation), Version(snapshot.version)));
+        Ok(())
+    }
+
+    /// Waits until another push may be in flight. The server remembers only so many verdicts: with more pushes
+    /// undecided, a broken connection could leave some whose fate nobody knows.
+    async fn make_room(&mut self) -> Result<(), Error> {
+        while self.worker.in_flight() >= MAX_IN_FLIGHT {
+            let heard = match self.link.receive().await {
+                Ok(server_message::Kind::Verdict(verdict)) => self.settle(&verdict),
+                Ok(_) => Ok(()),
+                Err(meaning) => Err(meaning),
+            };
+            match heard {
+                Ok(()) => {}
+                Err(meaning) => match self.recover(meaning).await {
+                    Ok(()) => {}
+                    // There will be no more verdicts; the next pull says so.
+                    Err(Error::Over) => return Ok(()),
+                    Err(error) => return Err(error),
+                },
+            }
+        }
         Ok(())
     }
 
