@@ -36,7 +36,7 @@ pub(crate) async fn push(link: &mut Link, push: &Push, heard: &mut Heard) -> Res
                 continue;
             };
             unsent = Some(data);
-            if settles(said, push.header.push, heard) {
+            if settles(&said, push.header.push, heard) {
                 return link.send(worker_message::Kind::Abort(v1::Abort {})).await;
             }
         }
@@ -50,7 +50,7 @@ async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result
         match link.receive().await? {
             server_message::Kind::Proceed(proceed) if proceed.push_id == push.0 => return Ok(true),
             said => {
-                if settles(said, push, heard) {
+                if settles(&said, push, heard) {
                     return Ok(false);
                 }
             }
@@ -59,12 +59,12 @@ async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result
 }
 
 /// Keeps a verdict; true when it is the one on `push`.
-fn settles(said: server_message::Kind, push: PushId, heard: &mut Heard) -> bool {
+fn settles(said: &server_message::Kind, push: PushId, heard: &mut Heard) -> bool {
     let server_message::Kind::Verdict(verdict) = said else {
         return false;
     };
     let on_this = verdict.push_id == push.0;
-    heard.push(verdict);
+    heard.push(*verdict);
     on_this
 }
 
