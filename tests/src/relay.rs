@@ -139,7 +139,9 @@ async fn copy(
             Ok(read) if read > 0 => read,
             _ => return,
         };
-        if to.write_all(&buffer[..read]).await.is_err() {
+        // It may have been waiting to read when the hold began.
+        let fits = limit.wait_for(|&limit| room(limit) >= read as u64).await.is_ok();
+        if !fits || to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
         passed.fetch_add(read as u64, Ordering::Relaxed);
