@@ -232,6 +232,7 @@ async fn what_a_killed_server_forgot_is_put_back() {
     counter.push().await;
     server.wait_for_updates_of(0, 2);
     let mut server = server.restart();
+    relay.cut();
     relay.release(Way::Down);
     counter.pull().await.unwrap();
     let settled = counter.session.take_settled();
