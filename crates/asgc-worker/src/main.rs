@@ -20,13 +20,13 @@ use torch::Torch;
 /// SIGTERM or SIGINT: finishes the step, leaves the run. Exit codes: 0 the run is over or it was asked to
 /// leave, 1 it could not start or go on, 64 wrong flags or configuration.
 #[derive(Debug, Parser)]
-#[command(version, args_conflicts_with_subcommands = false)]
+#[command(version, args_conflicts_with_subcommands = true)]
 struct Args {
     #[command(flatten)]
     config: ConfigArgs,
 
     /// The server's address, http://HOST:PORT, as worker.server.
-    #[arg(long, value_name = "URL", global = true)]
+    #[arg(long, value_name = "URL")]
     server: Option<String>,
 
     /// trainer or evaluator, as worker.role.
@@ -34,7 +34,7 @@ struct Args {
     role: Option<String>,
 
     /// The identity to ask for, as worker.id: which share of the data it reads.
-    #[arg(long, value_name = "N", global = true)]
+    #[arg(long, value_name = "N")]
     id: Option<u32>,
 
     #[command(subcommand)]
@@ -45,6 +45,13 @@ struct Args {
 enum Command {
     /// Compute gradients without a server and print the rate, as JSON: what communication is measured against.
     BenchCompute {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        /// Whose share of the data to take the batch from, as worker.id.
+        #[arg(long, value_name = "N")]
+        id: Option<u32>,
+
         /// How long to compute.
         #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
         seconds: f64,
@@ -56,24 +63,28 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let mut overrides = Vec::new();
-    overrides.extend(args.server.map(|server| ("worker.server", server)));
-    overrides.extend(args.role.map(|role| ("worker.role", role)));
-    overrides.extend(args.id.map(|id| ("worker.id", id.to_string())));
     let program = Program {
         name: "asgc-worker",
         version: env!("CARGO_PKG_VERSION"),
     };
-    match args.command {
-        None => run_main(program, &args.config, &overrides, |daemon| {
-            asgc_worker::run(daemon, task)
-        }),
-        Some(Command::BenchCompute { seconds }) => {
-            run_main(program, &args.config, &overrides, move |daemon| {
-                bench::compute(daemon, seconds)
-            })
-        }
+    let id = |id: Option<u32>| id.map(|id| ("worker.id", id.to_string()));
+    if let Some(Command::BenchCompute {
+        config,
+        id: whose,
+        seconds,
+    }) = args.command
+    {
+        let overrides = id(whose);
+        return run_main(program, &config, overrides.as_slice(), move |daemon| {
+            bench::compute(daemon, seconds)
+        });
     }
+    let server = args.server.map(|server| ("worker.server", server));
+    let role = args.role.map(|role| ("worker.role", role));
+    let overrides: Vec<_> = server.into_iter().chain(role).chain(id(args.id)).collect();
+    run_main(program, &args.config, &overrides, |daemon| {
+        asgc_worker::run(daemon, task)
+    })
 }
 
 fn task(config: &Config) -> Result<Box<dyn Task>, BoxError> {
