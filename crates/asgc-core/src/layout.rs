@@ -12,7 +12,7 @@ use std::ops::Range;
 pub const MAX_TENSOR_LEN: usize = i32::MAX as usize;
 
 /// One tensor: its name in the state dictionary and its shape.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TensorSpec {
     /// The name, as PyTorch's `state_dict` has it.
     pub name: String,
@@ -128,6 +128,23 @@ impl Layout {
         Fingerprint(hash.finalize().into())
     }
 
+    /// Where the tensors of `order` lie in this layout's vector, one range after the other in the order of
+    /// `order`; in words, what differs when the two are not the same tensors.
+    pub fn ranges_in_order_of(&self, order: &Self) -> Result<Vec<Range<usize>>, String> {
+        let at = self.tensors.iter().zip(self.ranges());
+        let mut at: std::collections::HashMap<_, _> = at.map(|(tensor, range)| (tensor, range)).collect();
+        let missing = |tensor: &TensorSpec| format!("{tensor} is not among this run's initial parameters");
+        let ranges = order
+            .tensors
+            .iter()
+            .map(|tensor| at.remove(tensor).ok_or_else(|| missing(tensor)));
+        let ranges = ranges.collect::<Result<_, _>>()?;
+        match at.keys().next() {
+            None => Ok(ranges),
+            Some(extra) => Err(format!("this run's initial parameters also have {extra}")),
+        }
+    }
+
     /// The first difference from `theirs`, in words that name the tensor; `None` when equal.
     #[must_use]
     pub fn difference(&self, theirs: &Self) -> Option<String> {
@@ -197,6 +214,16 @@ mod tests {
         assert!(says(&layout(&[("w", &[2, 3])])).contains("`b` [3], is missing"));
         assert!(says(&layout(&[("w", &[2, 3]), ("b", &[3]), ("c", &[1])])).contains("`c` [1]"));
         assert_eq!(base.difference(&base.clone()), None);
+    }
+
+    #[test]
+    fn the_same_tensors_are_found_in_another_order() {
+        let file = layout(&[("a", &[2]), ("b", &[3]), ("c", &[])]);
+        let model = layout(&[("c", &[]), ("a", &[2]), ("b", &[3])]);
+        assert_eq!(file.ranges_in_order_of(&model).unwrap(), [5..6, 0..2, 2..5]);
+        let says = |order: &Layout| file.ranges_in_order_of(order).unwrap_err();
+        assert!(says(&layout(&[("a", &[2]), ("b", &[4]), ("c", &[])])).starts_with("`b` [4] is not among"));
+        assert!(says(&layout(&[("a", &[2]), ("b", &[3])])).ends_with("also have `c` []"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::{Phase, Server};
 use crate::config::{Mode, Role};
 use crate::event::{Event, Join, Leave};
 use crate::ids::WorkerId;
+use crate::layout::Layout;
 use std::sync::Arc;
 
 impl Server {
@@ -31,11 +32,7 @@ impl Server {
         if parameters > limit {
             return Err(Refusal::TooLarge { parameters, limit });
         }
-        if let Some(difference) = self
-            .layout
-            .as_ref()
-            .and_then(|ours| ours.difference(&joining.layout))
-        {
+        if let Some(difference) = self.difference(&joining.layout) {
             return Err(Refusal::Layout(difference));
         }
         if joining.role == Role::Evaluator {
@@ -87,7 +84,7 @@ impl Server {
             Role::Evaluator => self.members.recall_evaluator(joining.incarnation),
             Role::Trainer => None,
         };
-        self.layout.get_or_insert_with(|| Arc::new(joining.layout));
+        self.take_layout(joining.layout);
         let seat = Seat {
             role: joining.role,
             worker,
@@ -117,6 +114,29 @@ impl Server {
         self.begin_if_ready(out);
         // Who came back to an SSP run may have been the slowest, and is so no more.
         self.answer_waiting(out);
+    }
+
+    /// How a model differs from the run's, in words.
+    fn difference(&self, theirs: &Layout) -> Option<String> {
+        let ours = self.layout.as_ref()?;
+        match self.order_open {
+            true => ours.ranges_in_order_of(theirs).err(),
+            false => ours.difference(theirs),
+        }
+    }
+
+    /// The first layout is the run's; initial parameters from a file are put in its order.
+    fn take_layout(&mut self, layout: Layout) {
+        let file = self.layout.as_ref().filter(|_| self.order_open);
+        let ranges = file.and_then(|file| file.ranges_in_order_of(&layout).ok());
+        if let Some((ranges, parameters)) = ranges.zip(self.parameters.as_ref()) {
+            let values = parameters.to_vec();
+            let ordered = ranges.into_iter().flat_map(|range| values[range].iter().copied());
+            self.parameters = Some(self.chunked(&ordered.collect::<Vec<_>>()));
+            self.layout = None;
+        }
+        self.order_open = false;
+        self.layout.get_or_insert_with(|| Arc::new(layout));
     }
 
     pub(super) fn join_event(&self, seat: &Seat) -> Join {

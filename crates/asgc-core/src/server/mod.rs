@@ -59,6 +59,8 @@ pub struct Server {
     /// When the run began: what `elapsed_s` counts from.
     began: Option<Duration>,
     layout: Option<Arc<Layout>>,
+    /// The layout came with initial parameters and has the order of a file, not yet that of a model.
+    order_open: bool,
     parameters: Option<Parameters>,
     version: Version,
     members: Members,
@@ -71,7 +73,8 @@ pub struct Server {
 
 impl Server {
     /// A server for a checked configuration. `epoch_unix_s` is the Unix time at `now = 0`. Without
-    /// `initial` parameters the first trainer is asked for them.
+    /// `initial` parameters the first trainer is asked for them; with them, the first to join says in which
+    /// order its model has the tensors.
     #[must_use]
     pub fn new(
         config: Config,
@@ -89,6 +92,7 @@ impl Server {
             phase: Phase::Gathering,
             began: None,
             layout: None,
+            order_open: initial.is_some(),
             parameters: None,
             version: Version(0),
             members: Members::default(),

@@ -19,11 +19,11 @@ fn initialise(session: u64, values: &[f32]) -> Input {
 
 #[test]
 fn another_model_is_refused_naming_the_tensor() {
-    let mut bench = Bench::new(|_| {});
+    let mut bench = Bench::running(1, |_| {});
     assert_eq!(
-        bench.does(joining_with(0, layout(3))),
+        bench.does(joining_with(1, layout(3))),
         [
-            "0: refused: the layouts differ: tensor 0 is `w` [3], but this run trains `w` [2]; both sides need \
+            "1: refused: the layouts differ: tensor 0 is `w` [3], but this run trains `w` [2]; both sides need \
              the same model (workload.model)"
         ]
     );
@@ -260,4 +260,27 @@ fn what_is_remembered_of_those_who_left_is_bounded() {
     let (trainers, retired) = bench.server.members.remembered();
     assert!(trainers <= 4096 && retired <= 256, "{trainers} {retired}");
     assert_eq!(bench.push(0, 1, 0).len(), 1, "who is there is never forgotten");
+}
+
+#[test]
+fn initial_parameters_of_a_file_take_the_order_of_the_first_model() {
+    let spec = |name: &str, shape: &[usize]| TensorSpec {
+        name: name.into(),
+        shape: shape.to_vec(),
+    };
+    let file = Layout::new(vec![spec("a", &[1]), spec("z", &[2])]).unwrap();
+    let model = || Layout::new(vec![spec("z", &[2]), spec("a", &[1])]).unwrap();
+    let mut bench = Bench::with(Some((Arc::new(file.clone()), vec![1.0, 2.0, 3.0])), |_| {});
+    let other = Layout::new(vec![spec("z", &[3]), spec("a", &[1])]).unwrap();
+    let refused = bench.does(joining_with(0, other));
+    assert!(
+        refused[0].contains("`z` [3] is not among this run's initial parameters"),
+        "{refused:?}"
+    );
+    bench.does(joining_with(1, model()));
+    assert_eq!(bench.server.parameters().unwrap().to_vec(), [2.0, 3.0, 1.0]);
+    // From here on the order counts.
+    assert!(bench.does(joining_with(2, file))[0].contains("refused"));
+    let joined = bench.does(joining_with(3, model()));
+    assert!(joined.contains(&"3: worker 1".to_owned()), "{joined:?}");
 }
