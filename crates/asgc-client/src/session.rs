@@ -9,12 +9,15 @@ use asgc_core::ids::{Generation, Incarnation, PushId, Version, WorkerId};
 use asgc_core::layout::Layout;
 use asgc_core::push::{Measured, Push, Verdict};
 use asgc_core::server::{Evaluation, Joining, Pull};
-use asgc_core::worker::{Action, Input, Settings, Worker};
+use asgc_core::worker::{Action, Input, MAX_IN_FLIGHT, Settings, Worker};
 use asgc_proto::v1::{self, server_message, worker_message};
 use asgc_proto::{bytes_to_floats, convert, floats_to_bytes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Where the workers' seeds begin: worker `i` draws from `seed + 1000 + i`.
+const WORKER_SEEDS: u64 = 1000;
 
 /// How to join.
 #[derive(Debug, Clone)]
@@ -85,8 +88,11 @@ impl Session {
             name: options.name.clone(),
         };
         let link = open(&options, &joining).await?;
+        // Each worker rounds by numbers of its own: with the same ones their errors would not average out.
+        let id = u64::from(link.admitted.worker_id.unwrap_or(0));
+        let seed = settings.seed.wrapping_add(WORKER_SEEDS).wrapping_add(id);
         let mut session = Self {
-            worker: Worker::new(Arc::new(layout), settings),
+            worker: Worker::new(Arc::new(layout), Settings { seed, ..settings }),
             options,
             joining,
             link,
@@ -156,10 +162,14 @@ impl Session {
             if self.needs_parameters {
                 return Ok(Pulled::NeedParameters);
             }
-            match self.try_pull().await {
+            let back = match self.try_pull().await {
                 Ok(pulled) => return Ok(pulled),
-                Err(Meaning::Fatal(Error::Over)) => return Ok(self.stopped("the run is over".into())),
-                Err(meaning) => self.recover(meaning).await?,
+                Err(meaning) => self.recover(meaning).await,
+            };
+            match back {
+                Ok(()) => {}
+                Err(Error::Over) => return Ok(self.stopped("the run is over".into())),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -184,7 +194,7 @@ impl Session {
         match sent {
             Ok(()) => Ok(()),
             // The server will ask again, this worker or another.
-            Err(meaning) => self.recover(meaning).await,
+            Err(meaning) => self.recover_unless_over(meaning).await,
         }
     }
 
@@ -194,6 +204,7 @@ impl Session {
         let base = self
             .known
             .ok_or_else(|| Error::Protocol("a push needs a pull before it".into()))?;
+        self.make_room().await?;
         let began = Instant::now();
         let mut actions = Vec::new();
         self.worker.handle(
@@ -211,17 +222,13 @@ impl Session {
                 return Err(Error::Protocol("the worker made no push of a gradient".into()));
             }
         };
-        push.header.measured.encode_s = began.elapsed().as_secs_f64();
         let id = push.header.push;
+        push.header.measured.encode_s = began.elapsed().as_secs_f64();
+        self.worker.encoded_in(id, push.header.measured.encode_s);
         self.pushed_at.insert(id, began);
-        self.options.throttle.before_push(push.header.payload_bytes).await;
         if let Err(meaning) = self.send(&push).await {
             // Coming back sends everything that has no verdict, this push included.
-            match self.recover(meaning).await {
-                // The next pull says so.
-                Err(Error::Over) | Ok(()) => {}
-                Err(error) => return Err(error),
-            }
+            self.recover_unless_over(meaning).await?;
         }
         Ok(id)
     }
@@ -242,7 +249,7 @@ impl Session {
         };
         match sent {
             Ok(()) => Ok(()),
-            Err(meaning) => self.recover(meaning).await,
+            Err(meaning) => self.recover_unless_over(meaning).await,
         }
     }
 
@@ -310,9 +317,24 @@ impl Session {
         Ok(())
     }
 
+    /// Waits for verdicts while as many pushes are in flight as the server remembers verdicts for.
+    async fn make_room(&mut self) -> Result<(), Error> {
+        while self.worker.in_flight() >= MAX_IN_FLIGHT {
+            let settled = match self.link.receive().await {
+                Ok(server_message::Kind::Verdict(verdict)) => self.settle(&verdict),
+                Ok(_) => Ok(()),
+                Err(meaning) => Err(meaning),
+            };
+            if let Err(meaning) = settled {
+                self.recover(meaning).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn send(&mut self, push: &Push) -> Result<(), Meaning> {
         let mut heard = Vec::new();
-        let sent = upload::push(&mut self.link, push, &mut heard).await;
+        let sent = upload::push(&mut self.link, push, &self.options.throttle, &mut heard).await;
         heard.iter().try_for_each(|verdict| self.settle(verdict))?;
         sent
     }
@@ -365,6 +387,14 @@ impl Session {
         let mut actions = Vec::new();
         self.worker.handle(Input::Joined { generation }, &mut actions);
         self.note(actions)
+    }
+
+    /// As [`Session::recover`], but that the run is over is left for the next pull to say.
+    async fn recover_unless_over(&mut self, meaning: Meaning) -> Result<(), Error> {
+        match self.recover(meaning).await {
+            Err(Error::Over) => Ok(()),
+            other => other,
+        }
     }
 
     /// After a broken connection: comes back and sends again what has no verdict.

@@ -139,7 +139,7 @@ impl Layout {
             .iter()
             .map(|tensor| at.remove(tensor).ok_or_else(|| missing(tensor)));
         let ranges = ranges.collect::<Result<_, _>>()?;
-        match at.keys().next() {
+        match self.tensors.iter().find(|tensor| at.contains_key(tensor)) {
             None => Ok(ranges),
             Some(extra) => Err(format!("this run's initial parameters also have {extra}")),
         }

@@ -13,6 +13,7 @@ use asgc_daemon::config::to_settings_json;
 use asgc_daemon::endpoints::Endpoints;
 use asgc_daemon::event_log::EventLog;
 use asgc_daemon::exit::{BoxError, FAILURE};
+use asgc_daemon::host_name;
 use asgc_daemon::shutdown::Shutdown;
 use asgc_proto::limits;
 use asgc_proto::v1::parameter_server_server::ParameterServerServer;
@@ -173,6 +174,8 @@ async fn router(
 fn announce(config: &Config, grpc: SocketAddr, metrics: Option<SocketAddr>) -> Result<(), BoxError> {
     let host = match &config.server.advertise {
         Some(host) => format!("{host}:{}", grpc.port()),
+        // Listening everywhere: no address of this machine is the one, but its name may be known.
+        None if grpc.ip().is_unspecified() => format!("{}:{}", host_name(), grpc.port()),
         None => grpc.to_string(),
     };
     tracing::info!("listening on {grpc}; start a worker on any machine with");
