@@ -61,7 +61,7 @@ pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
 
     let drained = Shutdown::new();
     let sockets = incoming(listener, traffic, config.server.max_sessions * 2);
-    let router = router(&config, queue, metrics).await?;
+    let router = router(&config, queue, metrics, daemon.shutdown.clone()).await?;
     let serving = tokio::spawn({
         let drained = drained.clone();
         async move {
@@ -135,6 +135,7 @@ async fn router(
     config: &Config,
     queue: mpsc::Sender<Command>,
     metrics: Arc<Metrics>,
+    shutdown: Shutdown,
 ) -> Result<Router, BoxError> {
     let shared = Arc::new(Shared {
         settings_json: to_settings_json(config),
@@ -152,6 +153,10 @@ async fn router(
         .max_encoding_message_size(limits::MAX_MESSAGE_BYTES);
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<ParameterServerServer<Service>>().await;
+    tokio::spawn(async move {
+        shutdown.requested().await;
+        health.set_not_serving::<ParameterServerServer<Service>>().await;
+    });
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(asgc_proto::DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
