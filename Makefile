@@ -35,9 +35,18 @@ test: libtorch ## Set up, then run all tests
 	$(CARGO) test --locked --workspace --features asgc-tests/torch
 
 .PHONY: test-long
-test-long: test libtorch-python ## The tests, and those that take long: PyTorch reads the model, benchmarks run
+test-long: test release pytorch ## The tests, and those that take long: a whole run, and PyTorch reads its model
+	$(call say,a whole run: one to four minutes)
+	@scripts/fashion-mnist
+	target/release/asgc local $(CONFIG)
 	$(call say,PyTorch reads the model that asgc wrote)
-	scripts/check-model-in-pytorch
+	.venv/bin/python scripts/check-model-in-pytorch results/demo
+
+.PHONY: pytorch
+pytorch: ## Install PyTorch into .venv, some GB, for test-long only
+	$(call say,PyTorch: found or downloaded - some GB)
+	@.venv/bin/python -c 'import torch, safetensors, numpy' 2>/dev/null || \
+	  { python3 -m venv .venv && .venv/bin/pip install -q torch==2.13.0 safetensors numpy; }
 
 .PHONY: release
 release: libtorch ## Build the programs into target/release

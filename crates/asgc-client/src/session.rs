@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Where the workers' seeds begin: worker `i` draws from `seed + 1000 + i`.
+const WORKER_SEEDS: u64 = 1000;
+
 /// How to join.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -85,8 +88,11 @@ impl Session {
             name: options.name.clone(),
         };
         let link = open(&options, &joining).await?;
+        // Each worker rounds by numbers of its own: with the same ones their errors would not average out.
+        let id = u64::from(link.admitted.worker_id.unwrap_or(0));
+        let seed = settings.seed.wrapping_add(WORKER_SEEDS).wrapping_add(id);
         let mut session = Self {
-            worker: Worker::new(Arc::new(layout), settings),
+            worker: Worker::new(Arc::new(layout), Settings { seed, ..settings }),
             options,
             joining,
             link,
@@ -156,10 +162,14 @@ impl Session {
             if self.needs_parameters {
                 return Ok(Pulled::NeedParameters);
             }
-            match self.try_pull().await {
+            let back = match self.try_pull().await {
                 Ok(pulled) => return Ok(pulled),
-                Err(Meaning::Fatal(Error::Over)) => return Ok(self.stopped("the run is over".into())),
-                Err(meaning) => self.recover(meaning).await?,
+                Err(meaning) => self.recover(meaning).await,
+            };
+            match back {
+                Ok(()) => {}
+                Err(Error::Over) => return Ok(self.stopped("the run is over".into())),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -184,12 +194,11 @@ impl Session {
         match sent {
             Ok(()) => Ok(()),
             // The server will ask again, this worker or another.
-            Err(meaning) => self.recover(meaning).await,
+            Err(meaning) => self.recover_unless_over(meaning).await,
         }
     }
 
-    /// Compresses a gradient of the parameters pulled last and sends it; does not wait for the verdict, unless too
-    /// many pushes wait for theirs.
+    /// Compresses a gradient of the parameters pulled last and sends it; does not wait for the verdict.
     /// [`Error::Unfit`] leaves the session as it was: compute another gradient.
     pub async fn push(&mut self, gradient: &[f32], measured: Measured) -> Result<PushId, Error> {
         let base = self
@@ -213,17 +222,13 @@ impl Session {
                 return Err(Error::Protocol("the worker made no push of a gradient".into()));
             }
         };
-        push.header.measured.encode_s = began.elapsed().as_secs_f64();
         let id = push.header.push;
+        push.header.measured.encode_s = began.elapsed().as_secs_f64();
+        self.worker.encoded_in(id, push.header.measured.encode_s);
         self.pushed_at.insert(id, began);
-        self.options.throttle.before_push(push.header.payload_bytes).await;
         if let Err(meaning) = self.send(&push).await {
             // Coming back sends everything that has no verdict, this push included.
-            match self.recover(meaning).await {
-                // The next pull says so.
-                Err(Error::Over) | Ok(()) => {}
-                Err(error) => return Err(error),
-            }
+            self.recover_unless_over(meaning).await?;
         }
         Ok(id)
     }
@@ -244,7 +249,7 @@ impl Session {
         };
         match sent {
             Ok(()) => Ok(()),
-            Err(meaning) => self.recover(meaning).await,
+            Err(meaning) => self.recover_unless_over(meaning).await,
         }
     }
 
@@ -312,23 +317,23 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until another push may be in flight. The server remembers only so many verdicts: with more pushes
-    /// undecided, a broken connection could leave some whose fate nobody knows.
+    /// Waits for verdicts while as many pushes are in flight as the server remembers verdicts for.
     async fn make_room(&mut self) -> Result<(), Error> {
         while self.worker.in_flight() >= MAX_IN_FLIGHT {
-            let heard = match self.link.receive().await {
+            let settled = match self.link.receive().await {
                 Ok(server_message::Kind::Verdict(verdict)) => self.settle(&verdict),
                 Ok(_) => Ok(()),
                 Err(meaning) => Err(meaning),
             };
-            match heard {
+            let back = match settled {
+                Ok(()) => Ok(()),
+                Err(meaning) => self.recover(meaning).await,
+            };
+            match back {
                 Ok(()) => {}
-                Err(meaning) => match self.recover(meaning).await {
-                    Ok(()) => {}
-                    // There will be no more verdicts; the next pull says so.
-                    Err(Error::Over) => return Ok(()),
-                    Err(error) => return Err(error),
-                },
+                // There will be no more verdicts. The next pull says so, and settles what is in flight.
+                Err(Error::Over) => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -336,7 +341,7 @@ impl Session {
 
     async fn send(&mut self, push: &Push) -> Result<(), Meaning> {
         let mut heard = Vec::new();
-        let sent = upload::push(&mut self.link, push, &mut heard).await;
+        let sent = upload::push(&mut self.link, push, &self.options.throttle, &mut heard).await;
         heard.iter().try_for_each(|verdict| self.settle(verdict))?;
         sent
     }
@@ -389,6 +394,14 @@ impl Session {
         let mut actions = Vec::new();
         self.worker.handle(Input::Joined { generation }, &mut actions);
         self.note(actions)
+    }
+
+    /// As [`Session::recover`], but that the run is over is left for the next pull to say.
+    async fn recover_unless_over(&mut self, meaning: Meaning) -> Result<(), Error> {
+        match self.recover(meaning).await {
+            Err(Error::Over) => Ok(()),
+            other => other,
+        }
     }
 
     /// After a broken connection: comes back and sends again what has no verdict.

@@ -1,6 +1,7 @@
 //! Cutting a payload into chunks: the first travels with the header, the rest follow while the server does
 //! not object.
 
+use crate::Throttle;
 use crate::error::Meaning;
 use crate::link::Link;
 use asgc_core::ids::PushId;
@@ -20,13 +21,24 @@ pub(crate) fn chunks(bytes: &Bytes, size: usize) -> impl Iterator<Item = Bytes> 
 pub(crate) type Heard = Vec<v1::Verdict>;
 
 /// Sends a push, or as much of it as the server wants.
-pub(crate) async fn push(link: &mut Link, push: &Push, heard: &mut Heard) -> Result<(), Meaning> {
+pub(crate) async fn push(
+    link: &mut Link,
+    push: &Push,
+    throttle: &Throttle,
+    heard: &mut Heard,
+) -> Result<(), Meaning> {
+    if !push.asks_first {
+        throttle.before_push(push.header.payload_bytes).await;
+    }
     let mut chunks = chunks(&push.payload.bytes, link.chunk_bytes());
     let first = if push.asks_first { None } else { chunks.next() };
     let header = convert::push_message(&push.header, push.asks_first, first.unwrap_or_default());
     link.send(worker_message::Kind::Push(header)).await?;
     if push.asks_first && !may_proceed(link, push.header.push, heard).await? {
         return Ok(());
+    }
+    if push.asks_first {
+        throttle.before_push(push.header.payload_bytes).await;
     }
     for data in chunks {
         let mut unsent = Some(data);

@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -13,7 +12,7 @@ use std::ops::Range;
 pub const MAX_TENSOR_LEN: usize = i32::MAX as usize;
 
 /// One tensor: its name in the state dictionary and its shape.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TensorSpec {
     /// The name, as PyTorch's `state_dict` has it.
     pub name: String,
@@ -68,7 +67,7 @@ impl Layout {
         if tensors.is_empty() {
             return Err(LayoutError::Empty);
         }
-        let mut names = HashSet::new();
+        let mut names = std::collections::HashSet::new();
         let mut ends = Vec::with_capacity(tensors.len());
         let mut end = 0usize;
         for (i, tensor) in tensors.iter().enumerate() {
@@ -129,6 +128,23 @@ impl Layout {
         Fingerprint(hash.finalize().into())
     }
 
+    /// Where the tensors of `order` lie in this layout's vector, one range after the other in the order of
+    /// `order`; in words, what differs when the two are not the same tensors.
+    pub fn ranges_in_order_of(&self, order: &Self) -> Result<Vec<Range<usize>>, String> {
+        let at = self.tensors.iter().zip(self.ranges());
+        let mut at: std::collections::HashMap<_, _> = at.map(|(tensor, range)| (tensor, range)).collect();
+        let missing = |tensor: &TensorSpec| format!("{tensor} is not among this run's initial parameters");
+        let ranges = order
+            .tensors
+            .iter()
+            .map(|tensor| at.remove(tensor).ok_or_else(|| missing(tensor)));
+        let ranges = ranges.collect::<Result<_, _>>()?;
+        match self.tensors.iter().find(|tensor| at.contains_key(tensor)) {
+            None => Ok(ranges),
+            Some(extra) => Err(format!("this run's initial parameters also have {extra}")),
+        }
+    }
+
     /// The first difference from `theirs`, in words that name the tensor; `None` when equal.
     #[must_use]
     pub fn difference(&self, theirs: &Self) -> Option<String> {
@@ -148,38 +164,6 @@ impl Layout {
                 "tensor {m}, {}, is missing ({m} tensors, {n} expected)",
                 self.tensors[m]
             )),
-        }
-    }
-
-    /// Where the tensors of `theirs` lie in this layout, whatever the order. The error names the first tensor
-    /// without a counterpart of its shape.
-    pub fn places_of(&self, theirs: &Self) -> Result<Vec<Range<usize>>, String> {
-        let places = self
-            .tensors
-            .iter()
-            .zip(self.ranges())
-            .map(|(ours, range)| (ours.name.as_str(), (ours, range)))
-            .collect::<HashMap<_, _>>();
-        let place = |(i, other): (usize, &TensorSpec)| match places.get(other.name.as_str()) {
-            Some((ours, range)) if ours.shape == other.shape => Ok(range.clone()),
-            Some((ours, _)) => Err(format!("tensor {i} is {other}, but this run trains {ours}")),
-            None => Err(format!("tensor {i}, {other}, is none of this run's")),
-        };
-        let found = theirs
-            .tensors
-            .iter()
-            .enumerate()
-            .map(place)
-            .collect::<Result<_, _>>()?;
-        let names = theirs.tensors.iter().map(|theirs| theirs.name.as_str());
-        let names = names.collect::<HashSet<_>>();
-        match self
-            .tensors
-            .iter()
-            .find(|ours| !names.contains(ours.name.as_str()))
-        {
-            Some(missing) => Err(format!("tensor {missing} is missing")),
-            None => Ok(found),
         }
     }
 }
@@ -233,20 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn places_do_not_depend_on_the_order() {
-        let file = layout(&[("b", &[3]), ("w", &[2, 3])]);
-        let model = layout(&[("w", &[2, 3]), ("b", &[3])]);
-        assert_eq!(file.places_of(&model), Ok(vec![3..9, 0..3]));
-        let says = |other: &[(&str, &[usize])]| file.places_of(&layout(other)).unwrap_err();
-        assert_eq!(
-            says(&[("w", &[3, 2]), ("b", &[3])]),
-            "tensor 0 is `w` [3, 2], but this run trains `w` [2, 3]"
-        );
-        assert_eq!(
-            says(&[("w", &[2, 3]), ("c", &[3])]),
-            "tensor 1, `c` [3], is none of this run's"
-        );
-        assert_eq!(says(&[("w", &[2, 3])]), "tensor `b` [3] is missing");
+    fn the_same_tensors_are_found_in_another_order() {
+        let file = layout(&[("a", &[2]), ("b", &[3]), ("c", &[])]);
+        let model = layout(&[("c", &[]), ("a", &[2]), ("b", &[3])]);
+        assert_eq!(file.ranges_in_order_of(&model).unwrap(), [5..6, 0..2, 2..5]);
+        let says = |order: &Layout| file.ranges_in_order_of(order).unwrap_err();
+        assert!(says(&layout(&[("a", &[2]), ("b", &[4]), ("c", &[])])).starts_with("`b` [4] is not among"));
+        assert!(says(&layout(&[("a", &[2]), ("b", &[3])])).ends_with("also have `c` []"));
     }
 
     #[test]

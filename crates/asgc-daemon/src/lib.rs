@@ -19,3 +19,11 @@ pub mod shutdown;
 pub mod telemetry;
 
 pub use exit::{Daemon, Program, parse, run_main};
+
+/// The machine's name, or `localhost` where it has none that is text.
+#[must_use]
+pub fn host_name() -> String {
+    let name = nix::unistd::gethostname().ok();
+    name.and_then(|name| name.into_string().ok())
+        .unwrap_or_else(|| "localhost".to_owned())
+}

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let steps: usize = argument(1, "100").parse()?;
     let spec = TrainerSpec {
         dataset,
-        data_root: argument(2, ".data").into(),
+        data_root: argument(2, "data").into(),
         model,
         batch_size: 128,
         seed: 0,

@@ -6,7 +6,7 @@ use asgc_nn::{Cursor, Evaluator, EvaluatorSpec, Trainer, TrainerSpec, initial_pa
 use std::path::{Path, PathBuf};
 
 fn data_root() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.data");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
     let found = [
         root.join("fashion-mnist"),
         "/usr/share/datasets/fashion-mnist".into(),

@@ -13,6 +13,7 @@ use asgc_daemon::config::to_settings_json;
 use asgc_daemon::endpoints::Endpoints;
 use asgc_daemon::event_log::EventLog;
 use asgc_daemon::exit::{BoxError, FAILURE};
+use asgc_daemon::host_name;
 use asgc_daemon::shutdown::Shutdown;
 use asgc_proto::limits;
 use asgc_proto::v1::parameter_server_server::ParameterServerServer;
@@ -60,7 +61,7 @@ pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
 
     let drained = Shutdown::new();
     let sockets = incoming(listener, traffic, config.server.max_sessions * 2);
-    let router = router(&config, queue, metrics).await?;
+    let router = router(&config, queue, metrics, daemon.shutdown.clone()).await?;
     let serving = tokio::spawn({
         let drained = drained.clone();
         async move {
@@ -134,6 +135,7 @@ async fn router(
     config: &Config,
     queue: mpsc::Sender<Command>,
     metrics: Arc<Metrics>,
+    shutdown: Shutdown,
 ) -> Result<Router, BoxError> {
     let shared = Arc::new(Shared {
         settings_json: to_settings_json(config),
@@ -151,6 +153,10 @@ async fn router(
         .max_encoding_message_size(limits::MAX_MESSAGE_BYTES);
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<ParameterServerServer<Service>>().await;
+    tokio::spawn(async move {
+        shutdown.requested().await;
+        health.set_not_serving::<ParameterServerServer<Service>>().await;
+    });
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(asgc_proto::DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
@@ -173,6 +179,8 @@ async fn router(
 fn announce(config: &Config, grpc: SocketAddr, metrics: Option<SocketAddr>) -> Result<(), BoxError> {
     let host = match &config.server.advertise {
         Some(host) => format!("{host}:{}", grpc.port()),
+        // Listening everywhere: no address of this machine is the one, but its name may be known.
+        None if grpc.ip().is_unspecified() => format!("{}:{}", host_name(), grpc.port()),
         None => grpc.to_string(),
     };
     tracing::info!("listening on {grpc}; start a worker on any machine with");

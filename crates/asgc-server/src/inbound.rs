@@ -146,6 +146,12 @@ impl Inbound {
 
     /// Starts an upload; one that was not finished is forgotten.
     async fn begin(&mut self, upload: Upload, size: u64, data: Bytes) -> Result<(), End> {
+        if data.len() > self.chunk_bytes {
+            let (found, limit) = (data.len(), self.chunk_bytes);
+            return Err(malformed(&format!(
+                "{found} bytes of data in one message, {limit} at most"
+            )));
+        }
         if data.len() as u64 == size {
             // All of it came in one message: its buffer is used as it is.
             return self.complete(upload, data).await;

@@ -87,10 +87,13 @@ impl Owner {
                 self.server.handle(self.epoch.elapsed(), input, actions);
             }
             Command::Push { input, began } => {
+                let whole = matches!(input, Input::Push { .. });
                 let taken = Instant::now();
                 self.server.handle(self.epoch.elapsed(), input, actions);
-                self.metrics.applied(taken.elapsed());
-                self.metrics.decided(began.elapsed());
+                if whole {
+                    self.metrics.applied(taken.elapsed());
+                    self.metrics.decided(began.elapsed());
+                }
             }
             Command::Handle(input) => {
                 let left = match &input {

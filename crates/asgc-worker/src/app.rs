@@ -10,6 +10,7 @@ use asgc_core::worker::Settings;
 use asgc_daemon::Daemon;
 use asgc_daemon::config::{from_settings_json, overlay};
 use asgc_daemon::exit::BoxError;
+use asgc_daemon::host_name;
 use asgc_daemon::metrics::Health;
 use asgc_daemon::shutdown::Shutdown;
 use std::process::ExitCode;
@@ -116,8 +117,5 @@ fn worker_settings(config: &Config) -> Result<Settings, BoxError> {
 
 /// Host and process, for people.
 fn name() -> String {
-    let host = nix::unistd::gethostname()
-        .ok()
-        .and_then(|host| host.into_string().ok());
-    format!("{}:{}", host.as_deref().unwrap_or("unknown"), std::process::id())
+    format!("{}:{}", host_name(), std::process::id())
 }

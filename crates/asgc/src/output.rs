@@ -85,7 +85,8 @@ impl Screen {
     /// No more progress comes.
     pub(crate) fn finish(&self) {
         if let Self::Bar(bar) = self {
-            bar.finish();
+            // `finish` would fill the bar, also of a run that was drained half-way.
+            bar.abandon();
         }
     }
 }

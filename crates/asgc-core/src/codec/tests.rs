@@ -207,6 +207,10 @@ fn each_kind_of_rubbish_is_named() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "golden files are files; the code under test sees bytes only"
+)]
 fn golden_files_hold_the_formats() {
     let layout = layout(&[3, 1, 8]);
     let values: Vec<f32> = (0..12)

@@ -56,32 +56,6 @@ impl Server {
         Ok(Some(worker))
     }
 
-    /// How this run's layout differs from `theirs`, in words.
-    fn difference(&self, theirs: &Layout) -> Option<String> {
-        let ours = self.layout.as_ref()?;
-        if self.order_open {
-            ours.places_of(theirs).err()
-        } else {
-            ours.difference(theirs)
-        }
-    }
-
-    /// Takes over the layout of the first worker, and brings parameters from a file into its order.
-    fn adopt(&mut self, layout: Layout) {
-        if !std::mem::take(&mut self.order_open) {
-            self.layout.get_or_insert_with(|| Arc::new(layout));
-            return;
-        }
-        if let (Some(ours), Some(parameters)) = (&self.layout, &self.parameters)
-            && let Ok(places) = ours.places_of(&layout)
-        {
-            let values = parameters.to_vec();
-            let ordered = places.into_iter().flat_map(|place| &values[place]).copied();
-            self.parameters = Some(self.chunked(&ordered.collect::<Vec<_>>()));
-            self.layout = Some(Arc::new(layout));
-        }
-    }
-
     fn admit(
         &mut self,
         session: SessionId,
@@ -110,7 +84,7 @@ impl Server {
             Role::Evaluator => self.members.recall_evaluator(joining.incarnation),
             Role::Trainer => None,
         };
-        self.adopt(joining.layout);
+        self.take_layout(joining.layout);
         let seat = Seat {
             role: joining.role,
             worker,
@@ -140,6 +114,29 @@ impl Server {
         self.begin_if_ready(out);
         // Who came back to an SSP run may have been the slowest, and is so no more.
         self.answer_waiting(out);
+    }
+
+    /// How a model differs from the run's, in words.
+    fn difference(&self, theirs: &Layout) -> Option<String> {
+        let ours = self.layout.as_ref()?;
+        match self.order_open {
+            true => ours.ranges_in_order_of(theirs).err(),
+            false => ours.difference(theirs),
+        }
+    }
+
+    /// The first layout is the run's; initial parameters from a file are put in its order.
+    fn take_layout(&mut self, layout: Layout) {
+        let file = self.layout.as_ref().filter(|_| self.order_open);
+        let ranges = file.and_then(|file| file.ranges_in_order_of(&layout).ok());
+        if let Some((ranges, parameters)) = ranges.zip(self.parameters.as_ref()) {
+            let values = parameters.to_vec();
+            let ordered = ranges.into_iter().flat_map(|range| values[range].iter().copied());
+            self.parameters = Some(self.chunked(&ordered.collect::<Vec<_>>()));
+            self.layout = None;
+        }
+        self.order_open = false;
+        self.layout.get_or_insert_with(|| Arc::new(layout));
     }
 
     pub(super) fn join_event(&self, seat: &Seat) -> Join {

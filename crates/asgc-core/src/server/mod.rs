@@ -59,7 +59,7 @@ pub struct Server {
     /// When the run began: what `elapsed_s` counts from.
     began: Option<Duration>,
     layout: Option<Arc<Layout>>,
-    /// The layout's order is only that of a file; the first worker's counts.
+    /// The layout came with initial parameters and has the order of a file, not yet that of a model.
     order_open: bool,
     parameters: Option<Parameters>,
     version: Version,
@@ -73,8 +73,8 @@ pub struct Server {
 
 impl Server {
     /// A server for a checked configuration. `epoch_unix_s` is the Unix time at `now = 0`. Without
-    /// `initial` parameters the first trainer is asked for them; with them, their tensors may be in any order
-    /// (files sort them), and the first worker's is taken.
+    /// `initial` parameters the first trainer is asked for them; with them, the first to join says in which
+    /// order its model has the tensors.
     #[must_use]
     pub fn new(
         config: Config,
@@ -92,7 +92,7 @@ impl Server {
             phase: Phase::Gathering,
             began: None,
             layout: None,
-            order_open: false,
+            order_open: initial.is_some(),
             parameters: None,
             version: Version(0),
             members: Members::default(),
@@ -106,7 +106,6 @@ impl Server {
         if let Some((layout, values)) = initial {
             server.parameters = Some(server.chunked(&values));
             server.layout = Some(layout);
-            server.order_open = true;
         }
         server
     }

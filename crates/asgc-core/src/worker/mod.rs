@@ -128,6 +128,13 @@ impl Worker {
         self.compressor.layout()
     }
 
+    /// Notes how long a push took to encode, in seconds: measured by whoever has a clock.
+    pub fn encoded_in(&mut self, push: PushId, encode_s: f64) {
+        if let Some(push) = self.in_flight.get_mut(&push) {
+            push.header.measured.encode_s = encode_s;
+        }
+    }
+
     /// Pushes without a verdict.
     #[must_use]
     pub fn in_flight(&self) -> usize {

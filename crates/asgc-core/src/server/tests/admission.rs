@@ -19,11 +19,11 @@ fn initialise(session: u64, values: &[f32]) -> Input {
 
 #[test]
 fn another_model_is_refused_naming_the_tensor() {
-    let mut bench = Bench::new(|_| {});
+    let mut bench = Bench::running(1, |_| {});
     assert_eq!(
-        bench.does(joining_with(0, layout(3))),
+        bench.does(joining_with(1, layout(3))),
         [
-            "0: refused: the layouts differ: tensor 0 is `w` [3], but this run trains `w` [2]; both sides need \
+            "1: refused: the layouts differ: tensor 0 is `w` [3], but this run trains `w` [2]; both sides need \
              the same model (workload.model)"
         ]
     );
@@ -263,31 +263,24 @@ fn what_is_remembered_of_those_who_left_is_bounded() {
 }
 
 #[test]
-fn parameters_from_a_file_come_into_the_first_workers_order() {
-    let layout = |specs: [(&str, usize); 2]| {
-        let spec = |(name, len): (&str, usize)| TensorSpec {
-            name: name.to_owned(),
-            shape: vec![len],
-        };
-        Layout::new(specs.map(spec).to_vec()).unwrap()
+fn initial_parameters_of_a_file_take_the_order_of_the_first_model() {
+    let spec = |name: &str, shape: &[usize]| TensorSpec {
+        name: name.into(),
+        shape: shape.to_vec(),
     };
-    let file = layout([("a", 1), ("z", 2)]);
-    let mut bench = Bench::with(Some((Arc::new(file), vec![1.0, 2.0, 3.0])), |_| {});
-    let mut join = |session, layout| {
-        let Input::Join { session, mut joining } = joining(session, session, None) else {
-            unreachable!()
-        };
-        joining.layout = layout;
-        bench.says(Input::Join { session, joining })
-    };
-    let refused = join(0, layout([("z", 2), ("b", 1)]));
+    let file = Layout::new(vec![spec("a", &[1]), spec("z", &[2])]).unwrap();
+    let model = || Layout::new(vec![spec("z", &[2]), spec("a", &[1])]).unwrap();
+    let mut bench = Bench::with(Some((Arc::new(file.clone()), vec![1.0, 2.0, 3.0])), |_| {});
+    let other = Layout::new(vec![spec("z", &[3]), spec("a", &[1])]).unwrap();
+    let refused = bench.does(joining_with(0, other));
     assert!(
-        refused[0].contains("tensor 1, `b` [1], is none of this run's"),
+        refused[0].contains("`z` [3] is not among this run's initial parameters"),
         "{refused:?}"
     );
-    assert_eq!(join(1, layout([("z", 2), ("a", 1)])), ["1: worker 0"]);
-    // From here on there is one order.
-    let refused = join(2, layout([("a", 1), ("z", 2)]));
-    assert!(refused[0].contains("tensor 0 is `a` [1]"), "{refused:?}");
-    assert_eq!(bench.theta(), [2.0, 3.0, 1.0]);
+    bench.does(joining_with(1, model()));
+    assert_eq!(bench.server.parameters().unwrap().to_vec(), [2.0, 3.0, 1.0]);
+    // From here on the order counts.
+    assert!(bench.does(joining_with(2, file))[0].contains("refused"));
+    let joined = bench.does(joining_with(3, model()));
+    assert!(joined.contains(&"3: worker 1".to_owned()), "{joined:?}");
 }
