@@ -148,7 +148,9 @@ impl Inbound {
     async fn begin(&mut self, upload: Upload, size: u64, data: Bytes) -> Result<(), End> {
         if data.len() > self.chunk_bytes {
             let (found, limit) = (data.len(), self.chunk_bytes);
-            return Err(malformed(&format!("{found} bytes of data in one message, {limit} at most")));
+            return Err(malformed(&format!(
+                "{found} bytes of data in one message, {limit} at most"
+            )));
         }
         if data.len() as u64 == size {
             // All of it came in one message: its buffer is used as it is.

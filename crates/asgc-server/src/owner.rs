@@ -152,6 +152,13 @@ impl Owner {
                         Kind::Verdict(convert::verdict_message(push, &verdict)),
                     );
                 }
+                Action::Controls { session, controls } => {
+                    urgent(
+                        members,
+                        session,
+                        Kind::Controls(convert::controls_message(&controls)),
+                    );
+                }
                 Action::Proceed { session, push } => {
                     urgent(members, session, Kind::Proceed(v1::Proceed { push_id: push.0 }));
                 }

@@ -55,8 +55,8 @@ fn a_typo_is_named_with_its_line_and_the_nearest_key() {
     );
     check(
         "x.yaml",
-        "run:\n  name: a\ncontroller:\n  enabled: true\n",
-        "x.yaml:3: controller: unknown section; there are compression, error_feedback, heterogeneity, \
+        "run:\n  name: a\ndownlink:\n  mode: delta\n",
+        "x.yaml:3: downlink: unknown section; there are compression, controller, error_feedback, heterogeneity, \
          optimizer, run, server, staleness, telemetry, worker, workload",
     );
 }
@@ -76,7 +76,7 @@ fn a_key_in_the_wrong_section_is_sent_home() {
     check(
         "x.toml",
         "[run]\nenabled = true\n",
-        "x.toml:2: run.enabled: unknown key; enabled belongs in [error_feedback] or [staleness]",
+        "x.toml:2: run.enabled: unknown key; enabled belongs in [controller] or [error_feedback] or [staleness]",
     );
     check(
         "x.toml",
