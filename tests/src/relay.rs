@@ -113,9 +113,11 @@ async fn connection(
     let (from_server, to_server) = server.into_split();
     // Whichever direction ends first takes the other with it: both sockets are dropped, and so closed.
     tokio::select! {
+        // First: what a cut comes before is lost, also when the hold on it ends at the same time.
+        biased;
+        _ = cut.changed() => {}
         () = copy(from_worker, to_server, (Way::Up, budgets.0), &control) => {}
         () = copy(from_server, to_worker, (Way::Down, budgets.1), &control) => {}
-        _ = cut.changed() => {}
     }
 }
 
@@ -139,7 +141,9 @@ async fn copy(
             Ok(read) if read > 0 => read,
             _ => return,
         };
-        if to.write_all(&buffer[..read]).await.is_err() {
+        // It may have been waiting to read when the hold began.
+        let fits = limit.wait_for(|&limit| room(limit) >= read as u64).await.is_ok();
+        if !fits || to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
         passed.fetch_add(read as u64, Ordering::Relaxed);

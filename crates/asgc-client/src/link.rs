@@ -102,21 +102,24 @@ impl Link {
         &mut self,
         kind: worker_message::Kind,
     ) -> Result<Option<server_message::Kind>, Meaning> {
-        let sent = tokio::select! {
-            // What the server has to say may make the message needless.
-            biased;
-            said = self.incoming.message() => {
-                return match said.map_err(meaning)? {
-                    Some(said) => Ok(said.kind),
-                    None => Err(Meaning::Broken("the server closed the stream".into())),
-                };
+        loop {
+            tokio::select! {
+                // What the server has to say may make the message needless.
+                biased;
+                said = self.incoming.message() => match said.map_err(meaning)? {
+                    // As in `receive`: of no consequence, so the message still has to go out.
+                    Some(v1::ServerMessage { kind: None }) => {}
+                    Some(said) => return Ok(said.kind),
+                    None => return Err(Meaning::Broken("the server closed the stream".into())),
+                },
+                permit = self.outgoing.reserve() => {
+                    let Ok(permit) = permit else { break };
+                    permit.send(message(kind));
+                    return Ok(None);
+                }
             }
-            permit = self.outgoing.reserve() => permit.map(|permit| permit.send(message(kind))),
-        };
-        match sent {
-            Ok(()) => Ok(None),
-            Err(_) => Err(self.why_closed().await),
         }
+        Err(self.why_closed().await)
     }
 
     /// The status with which the server ended the stream.

@@ -204,7 +204,8 @@ impl Session {
         }
     }
 
-    /// Compresses a gradient of the parameters pulled last and sends it; does not wait for the verdict.
+    /// Compresses a gradient of the parameters pulled last and sends it; does not wait for the verdict, unless too
+    /// many pushes wait for theirs.
     /// [`Error::Unfit`] leaves the session as it was: compute another gradient.
     pub async fn push(&mut self, gradient: &[f32], measured: Measured) -> Result<PushId, Error> {
         let base = self
@@ -319,15 +320,22 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for verdicts while as many pushes are in flight as the server remembers verdicts for.
+    /// Waits until another push may be in flight. The server remembers only so many verdicts: with more pushes
+    /// undecided, a broken connection could leave some whose fate nobody knows.
     async fn make_room(&mut self) -> Result<(), Error> {
         while self.worker.in_flight() >= MAX_IN_FLIGHT {
-            let settled = match self.link.receive().await {
+            let heard = match self.link.receive().await {
                 Ok(said) => self.hear(&said),
                 Err(meaning) => Err(meaning),
             };
-            if let Err(meaning) = settled {
-                self.recover(meaning).await?;
+            match heard {
+                Ok(()) => {}
+                Err(meaning) => match self.recover(meaning).await {
+                    Ok(()) => {}
+                    // There will be no more verdicts; the next pull says so.
+                    Err(Error::Over) => return Ok(()),
+                    Err(error) => return Err(error),
+                },
             }
         }
         Ok(())

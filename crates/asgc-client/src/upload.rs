@@ -48,7 +48,7 @@ pub(crate) async fn push(
                 continue;
             };
             unsent = Some(data);
-            if settles(said, push.header.push, heard) {
+            if settles(&said, push.header.push, heard) {
                 return link.send(worker_message::Kind::Abort(v1::Abort {})).await;
             }
         }
@@ -62,7 +62,7 @@ async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result
         match link.receive().await? {
             server_message::Kind::Proceed(proceed) if proceed.push_id == push.0 => return Ok(true),
             said => {
-                if settles(said, push, heard) {
+                if settles(&said, push, heard) {
                     return Ok(false);
                 }
             }
@@ -71,14 +71,14 @@ async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result
 }
 
 /// Keeps verdicts and controls for the session; true when it is the verdict on `push`.
-fn settles(said: server_message::Kind, push: PushId, heard: &mut Heard) -> bool {
-    let on_this = match &said {
+fn settles(said: &server_message::Kind, push: PushId, heard: &mut Heard) -> bool {
+    let on_this = match said {
         server_message::Kind::Verdict(verdict) => verdict.push_id == push.0,
         server_message::Kind::Controls(_) => false,
         // Of no consequence in the middle of a push.
         _ => return false,
     };
-    heard.push(said);
+    heard.push(said.clone());
     on_this
 }
 
@@ -106,7 +106,7 @@ mod tests {
         };
         let controls = Kind::Controls(v1::Controls::default());
         let mut heard = Heard::new();
-        let mut hears = |said| settles(said, PushId(2), &mut heard);
+        let mut hears = |said: server_message::Kind| settles(&said, PushId(2), &mut heard);
         assert!(!hears(verdict(1)));
         assert!(!hears(controls.clone()));
         assert!(!hears(Kind::Proceed(v1::Proceed { push_id: 2 })));

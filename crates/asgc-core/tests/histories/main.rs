@@ -221,6 +221,10 @@ fn log_of(simulation: &Simulation) -> String {
 
 /// The same histories in every run; others with `ASGC_HISTORIES_SEED=n`.
 fn config() -> ProptestConfig {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test may be asked to try other histories"
+    )]
     let seed = std::env::var("ASGC_HISTORIES_SEED").map_or(1, |seed| seed.parse().unwrap());
     ProptestConfig {
         cases: 1000,
