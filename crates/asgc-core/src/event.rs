@@ -124,6 +124,18 @@ pub enum Decision {
     Rejected,
 }
 
+impl Decision {
+    /// The name in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Downweighted => "downweighted",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
 /// Why a push was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

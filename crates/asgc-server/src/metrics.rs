@@ -3,7 +3,7 @@
 mod control;
 
 use asgc_core::config::Config;
-use asgc_core::event::{Decision, Event, RejectReason, RunEnd, Update};
+use asgc_core::event::{Decision, Event, RunEnd, Update};
 use asgc_core::ids::WorkerId;
 use asgc_core::server::FrameBytes;
 use asgc_daemon::metrics::prometheus::core::{AtomicU64, GenericCounter};
@@ -150,13 +150,11 @@ impl Metrics {
     }
 
     fn update(&self, update: &Update) {
-        let decision = decision_name(update.decision);
+        let decision = update.decision.as_str();
         self.version.set(update.version.0 as f64);
         self.updates.with_label_values(&[decision]).inc();
         if let Some(reason) = update.reason {
-            self.rejections
-                .with_label_values(&[RejectReason::as_str(reason)])
-                .inc();
+            self.rejections.with_label_values(&[reason.as_str()]).inc();
         }
         let worker = self.labels.value(update.worker_id);
         self.worker_updates.with_label_values(&[&*worker, decision]).inc();
@@ -181,7 +179,7 @@ impl Metrics {
             // An error only says that the worker had none of these.
             let _ = self
                 .worker_updates
-                .remove_label_values(&[&*label, decision_name(decision)]);
+                .remove_label_values(&[&*label, decision.as_str()]);
         }
         let _ = self.worker_staleness.remove_label_values(&[&*label]);
     }
@@ -208,13 +206,5 @@ impl Metrics {
 
     pub(crate) fn decided(&self, since_header: Duration) {
         self.push_latency.observe(since_header.as_secs_f64());
-    }
-}
-
-fn decision_name(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Accepted => "accepted",
-        Decision::Downweighted => "downweighted",
-        Decision::Rejected => "rejected",
     }
 }
