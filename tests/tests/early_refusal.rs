@@ -101,6 +101,8 @@ async fn a_refusal_reaches_a_sender_in_mid_payload() {
     let mut server = strict("4096");
     let mut mover = Honest::join(&server.url(), task).await;
     mover.steps(1).await;
+    // Once the pull is answered, the push before it is decided.
+    mover.pull().await.unwrap();
     let mut peer = Peer::trainer(&server.url(), &task.tensors(), 5).await;
     let at = peer.pull().await.at;
     mover.steps(1).await;

@@ -204,8 +204,7 @@ impl Session {
         }
     }
 
-    /// Compresses a gradient of the parameters pulled last and sends it; does not wait for the verdict, unless too
-    /// many pushes wait for theirs.
+    /// Compresses a gradient of the parameters pulled last and sends it; does not wait for the verdict.
     /// [`Error::Unfit`] leaves the session as it was: compute another gradient.
     pub async fn push(&mut self, gradient: &[f32], measured: Measured) -> Result<PushId, Error> {
         let base = self
