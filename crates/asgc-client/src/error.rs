@@ -1,10 +1,8 @@
 //! What can go wrong with a session.
 
 use asgc_core::codec::NonFinite;
+use asgc_proto::REFUSAL_KEY;
 use tonic::{Code, Status};
-
-/// The metadata key in which the server names the kind of a refusal.
-pub(crate) const REFUSAL_KEY: &str = "asgc-refusal";
 
 /// Why a session cannot go on, or a push could not be made.
 #[derive(Debug, thiserror::Error)]

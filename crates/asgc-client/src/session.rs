@@ -7,7 +7,7 @@ use crate::{Error, Throttle, upload};
 use asgc_core::config::Role;
 use asgc_core::ids::{Generation, Incarnation, PushId, Version, WorkerId};
 use asgc_core::layout::Layout;
-use asgc_core::push::{Measured, Push, Verdict};
+use asgc_core::push::{Controls, Measured, Push, Verdict};
 use asgc_core::server::{Evaluation, Joining, Pull};
 use asgc_core::worker::{Action, Input, MAX_IN_FLIGHT, Settings, Worker};
 use asgc_proto::v1::{self, server_message, worker_message};
@@ -136,6 +136,12 @@ impl Session {
     #[must_use]
     pub fn residual(&self) -> &[f32] {
         self.worker.residual()
+    }
+
+    /// What gradients are compressed with now: the server may change it at any time.
+    #[must_use]
+    pub fn controls(&self) -> Controls {
+        self.worker.controls()
     }
 
     /// L2 norm of the residual.
@@ -285,10 +291,8 @@ impl Session {
                     return Ok(self.stopped(stop.reason));
                 }
                 server_message::Kind::NeedParameters(_) => return Ok(Pulled::NeedParameters),
-                server_message::Kind::Verdict(verdict) => self.settle(&verdict)?,
-                // Meant for a push that was settled meanwhile.
-                server_message::Kind::Proceed(_) => {}
                 server_message::Kind::Chunk(_) => return Err(protocol("a chunk of nothing")),
+                said => self.hear(&said)?,
             }
         }
     }
@@ -305,9 +309,7 @@ impl Session {
         while self.parameters.len() < entries {
             match self.link.receive().await? {
                 server_message::Kind::Chunk(chunk) => bytes_to_floats(&chunk.data, &mut self.parameters),
-                server_message::Kind::Verdict(verdict) => self.settle(&verdict)?,
-                server_message::Kind::Proceed(_) => {}
-                _ => return Err(protocol("another answer in the middle of a snapshot")),
+                said => self.hear(&said)?,
             }
         }
         if self.parameters.len() > entries {
@@ -317,23 +319,22 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for verdicts while as many pushes are in flight as the server remembers verdicts for.
+    /// Waits until another push may be in flight. The server remembers only so many verdicts: with more pushes
+    /// undecided, a broken connection could leave some whose fate nobody knows.
     async fn make_room(&mut self) -> Result<(), Error> {
         while self.worker.in_flight() >= MAX_IN_FLIGHT {
-            let settled = match self.link.receive().await {
-                Ok(server_message::Kind::Verdict(verdict)) => self.settle(&verdict),
-                Ok(_) => Ok(()),
+            let heard = match self.link.receive().await {
+                Ok(said) => self.hear(&said),
                 Err(meaning) => Err(meaning),
             };
-            let back = match settled {
-                Ok(()) => Ok(()),
-                Err(meaning) => self.recover(meaning).await,
-            };
-            match back {
+            match heard {
                 Ok(()) => {}
-                // There will be no more verdicts. The next pull says so, and settles what is in flight.
-                Err(Error::Over) => return Ok(()),
-                Err(error) => return Err(error),
+                Err(meaning) => match self.recover(meaning).await {
+                    Ok(()) => {}
+                    // There will be no more verdicts; the next pull says so.
+                    Err(Error::Over) => return Ok(()),
+                    Err(error) => return Err(error),
+                },
             }
         }
         Ok(())
@@ -342,8 +343,28 @@ impl Session {
     async fn send(&mut self, push: &Push) -> Result<(), Meaning> {
         let mut heard = Vec::new();
         let sent = upload::push(&mut self.link, push, &self.options.throttle, &mut heard).await;
-        heard.iter().try_for_each(|verdict| self.settle(verdict))?;
+        heard.iter().try_for_each(|said| self.hear(said))?;
         sent
+    }
+
+    /// Takes what the server says on its own account, whatever the session is waiting for.
+    fn hear(&mut self, said: &server_message::Kind) -> Result<(), Meaning> {
+        match said {
+            server_message::Kind::Verdict(verdict) => self.settle(verdict),
+            server_message::Kind::Controls(controls) => self.adapt(controls),
+            // Meant for a push that was settled meanwhile.
+            server_message::Kind::Proceed(_) => Ok(()),
+            _ => Err(protocol("an answer to nothing, or in the middle of a snapshot")),
+        }
+    }
+
+    fn adapt(&mut self, controls: &v1::Controls) -> Result<(), Meaning> {
+        let controls = convert::controls(controls).map_err(|error| protocol(&error.to_string()))?;
+        let (revision, codec) = (controls.revision.0, controls.codec);
+        tracing::info!(revision, compression = %codec, "compressing as the server says");
+        // Later gradients use them; there is nothing to be done now.
+        self.worker.handle(Input::Controls(controls), &mut Vec::new());
+        Ok(())
     }
 
     fn settle(&mut self, verdict: &v1::Verdict) -> Result<(), Meaning> {

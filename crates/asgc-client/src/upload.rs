@@ -17,8 +17,8 @@ pub(crate) fn chunks(bytes: &Bytes, size: usize) -> impl Iterator<Item = Bytes> 
         .map(move |at| bytes.slice(at..bytes.len().min(at + size)))
 }
 
-/// What was heard while a push was being sent: verdicts, in order.
-pub(crate) type Heard = Vec<v1::Verdict>;
+/// What was heard while a push was being sent, in order.
+pub(crate) type Heard = Vec<server_message::Kind>;
 
 /// Sends a push, or as much of it as the server wants.
 pub(crate) async fn push(
@@ -70,13 +70,15 @@ async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result
     }
 }
 
-/// Keeps a verdict; true when it is the one on `push`.
+/// Keeps verdicts and controls for the session; true when it is the verdict on `push`.
 fn settles(said: &server_message::Kind, push: PushId, heard: &mut Heard) -> bool {
-    let server_message::Kind::Verdict(verdict) = said else {
-        return false;
+    let on_this = match said {
+        server_message::Kind::Verdict(verdict) => verdict.push_id == push.0,
+        server_message::Kind::Controls(_) => false,
+        // Of no consequence in the middle of a push.
+        _ => return false,
     };
-    let on_this = verdict.push_id == push.0;
-    heard.push(*verdict);
+    heard.push(said.clone());
     on_this
 }
 
@@ -92,6 +94,25 @@ pub(crate) async fn rest(link: &mut Link, bytes: &Bytes, sent: usize) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_heard_meanwhile_is_kept_in_order() {
+        use server_message::Kind;
+        let verdict = |push_id| {
+            Kind::Verdict(v1::Verdict {
+                push_id,
+                ..Default::default()
+            })
+        };
+        let controls = Kind::Controls(v1::Controls::default());
+        let mut heard = Heard::new();
+        let mut hears = |said: server_message::Kind| settles(&said, PushId(2), &mut heard);
+        assert!(!hears(verdict(1)));
+        assert!(!hears(controls.clone()));
+        assert!(!hears(Kind::Proceed(v1::Proceed { push_id: 2 })));
+        assert!(hears(verdict(2)));
+        assert_eq!(heard, [verdict(1), controls, verdict(2)]);
+    }
 
     #[test]
     fn chunks_cover_everything_once() {

@@ -3,7 +3,7 @@
 //! Events are the single source of every table, plot, metric and decision. Fields are added, never
 //! renamed. Times are seconds since the run's start; sizes are bytes.
 
-use crate::ids::{Generation, PushId, Staleness, Version, WorkerId};
+use crate::ids::{Generation, PushId, Revision, Staleness, Version, WorkerId};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ pub enum Event {
     Update(Update),
     /// The evaluator reported.
     Eval(Eval),
+    /// The controller decided.
+    Control(Control),
     /// The last line.
     RunEnd(RunEnd),
 }
@@ -122,6 +124,18 @@ pub enum Decision {
     Rejected,
 }
 
+impl Decision {
+    /// The name in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Downweighted => "downweighted",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
 /// Why a push was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -204,6 +218,9 @@ pub struct Update {
     pub push_id: PushId,
     /// Learning rate of the update; 0 when rejected.
     pub lr: f64,
+    /// The revision of the controls that the push was encoded under.
+    #[serde(default)]
+    pub controls_revision: Revision,
     /// Seconds since the start.
     pub elapsed_s: f64,
 }
@@ -226,6 +243,69 @@ pub struct Eval {
     /// Seconds that the evaluation took.
     #[serde(deserialize_with = "or_nan")]
     pub eval_s: f64,
+}
+
+/// Where a decision of the controller leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// More of every gradient, less staleness.
+    Safer,
+    /// As it is.
+    Hold,
+    /// Less of every gradient, more staleness.
+    Aggressive,
+}
+
+impl Direction {
+    /// The name in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Safer => "safer",
+            Self::Hold => "hold",
+            Self::Aggressive => "aggressive",
+        }
+    }
+}
+
+/// The controller decided: what it saw in its window, and what it made of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// Seconds since the start.
+    pub elapsed_s: f64,
+    /// `threshold` or `score`.
+    pub policy: String,
+    /// Last less first test loss; `null` with fewer than two evaluations.
+    pub loss_trend: Option<f64>,
+    /// Loss rebound: mean upward move between consecutive evaluations; `null` as above.
+    pub loss_variability: Option<f64>,
+    /// Over all pushes.
+    pub mean_staleness: f64,
+    /// Rejected share of the pushes.
+    pub rejected_frac: f64,
+    /// Payload bytes a second.
+    pub bytes_per_s: f64,
+    /// Pushes a second, rejected ones included.
+    pub updates_per_s: f64,
+    /// Population variance of the residual's norm.
+    pub residual_norm_var: f64,
+    /// The codec: what the next two are.
+    pub compression_mode: String,
+    /// `rho` or bits before; `null` for identity.
+    pub old_compression: Option<f64>,
+    /// `rho` or bits from here on; `null` for identity.
+    pub new_compression: Option<f64>,
+    /// `s_max` before.
+    pub old_s_max: u64,
+    /// `s_max` from here on.
+    pub new_s_max: u64,
+    /// Where it leads, also where a bound holds it.
+    pub direction: Direction,
+    /// Why, in words.
+    pub reason: String,
+    /// The revision of the controls from here on; pushes carry the one that they were encoded under.
+    pub revision: Revision,
 }
 
 /// The sums of a run.

@@ -42,6 +42,11 @@ counter! {
     PushId(u64)
 }
 counter! {
+    /// Counts the changes of what workers are told to compress with; 0 is what the configuration says.
+    /// Starts again with each [`Generation`].
+    Revision(u64)
+}
+counter! {
     /// `tau = v_s - v_i`, in versions, taken at the moment the server decides.
     Staleness(u64)
 }
@@ -57,6 +62,14 @@ impl Version {
     #[must_use]
     pub fn staleness_of(self, base: Self) -> Option<Staleness> {
         self.0.checked_sub(base.0).map(Staleness)
+    }
+}
+
+impl Revision {
+    /// The revision after one more change.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
     }
 }
 

@@ -131,8 +131,7 @@ impl Layout {
     /// Where the tensors of `order` lie in this layout's vector, one range after the other in the order of
     /// `order`; in words, what differs when the two are not the same tensors.
     pub fn ranges_in_order_of(&self, order: &Self) -> Result<Vec<Range<usize>>, String> {
-        let at = self.tensors.iter().zip(self.ranges());
-        let mut at: std::collections::HashMap<_, _> = at.map(|(tensor, range)| (tensor, range)).collect();
+        let mut at: std::collections::HashMap<_, _> = self.tensors.iter().zip(self.ranges()).collect();
         let missing = |tensor: &TensorSpec| format!("{tensor} is not among this run's initial parameters");
         let ranges = order
             .tensors

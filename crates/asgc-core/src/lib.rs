@@ -12,6 +12,7 @@
 //! | [`codec`] | identity, Top-K and quantize, with exact byte accounting |
 //! | [`feedback`] | error feedback: the residual and its rollback |
 //! | [`staleness`] | the bounded-staleness policy |
+//! | [`controller`] | how both adapt while the run goes on |
 //! | [`optimizer`] | the server's update and its learning-rate schedule |
 //! | [`parameters`] | the parameters as copy-on-write chunks |
 //! | [`push`] | a push, its header and its verdict |
@@ -21,6 +22,7 @@
 
 pub mod codec;
 pub mod config;
+pub mod controller;
 pub mod event;
 pub mod feedback;
 pub mod ids;

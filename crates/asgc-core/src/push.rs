@@ -1,8 +1,8 @@
 //! A push and its verdict: what worker and server say to each other about one gradient.
 
-use crate::codec::{Format, Payload};
+use crate::codec::{Codec, Format, Payload};
 use crate::event::{Decision, RejectReason};
-use crate::ids::{Generation, PushId, Staleness, Version};
+use crate::ids::{Generation, PushId, Revision, Staleness, Version};
 
 /// What a worker measured while it made a push. Times in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -36,8 +36,19 @@ pub struct PushHeader {
     pub entries: Vec<u32>,
     /// Length of the payload.
     pub payload_bytes: u64,
+    /// The controls that it was encoded under.
+    pub controls: Revision,
     /// What the worker measured.
     pub measured: Measured,
+}
+
+/// What workers are told to compress with from here on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Controls {
+    /// Tells pushes encoded before the change from those after it.
+    pub revision: Revision,
+    /// The codec.
+    pub codec: Codec,
 }
 
 /// A gradient on its way.

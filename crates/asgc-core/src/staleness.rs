@@ -34,6 +34,13 @@ impl Policy {
         }
     }
 
+    /// Moves the bound beyond which pushes are rejected; never below `s_low`. Does nothing where it is off.
+    pub fn set_s_max(&mut self, s_max: Staleness) {
+        if let Some(bounds) = &mut self.bounds {
+            bounds.s_max = s_max.max(bounds.s_low);
+        }
+    }
+
     /// The weight of a push, in (0, 1]; `None` when it is too stale to be taken.
     #[must_use]
     pub fn weigh(&self, tau: Staleness) -> Option<f64> {
@@ -71,6 +78,27 @@ mod tests {
                 None
             ]
         );
+    }
+
+    #[test]
+    fn the_bound_moves_but_never_below_s_low() {
+        let config = config::Staleness {
+            enabled: true,
+            s_low: 2,
+            s_max: 4,
+            ..config::Staleness::default()
+        };
+        let mut policy = Policy::new(&config);
+        policy.set_s_max(Staleness(5));
+        assert_eq!(
+            [5, 6].map(|tau| policy.weigh(Staleness(tau)).is_some()),
+            [true, false]
+        );
+        policy.set_s_max(Staleness(0));
+        assert_eq!([2, 3].map(|tau| policy.weigh(Staleness(tau))), [Some(1.0), None]);
+        let mut off = Policy::new(&config::Staleness::default());
+        off.set_s_max(Staleness(0));
+        assert_eq!(off.weigh(Staleness(9)), Some(1.0));
     }
 
     #[test]

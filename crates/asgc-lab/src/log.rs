@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn kinds_and_fields_of_newer_versions_are_let_pass() {
         let text = format!(
-            "{EVAL}\n{{\"event\":\"control\",\"elapsed_s\":1}}\n{}\n",
+            "{EVAL}\n{{\"event\":\"checkpoint\",\"elapsed_s\":1}}\n{}\n",
             EVAL.replace('}', ",\"new\":1}")
         );
         let log = read(text.as_bytes()).unwrap();

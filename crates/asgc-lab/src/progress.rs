@@ -1,7 +1,7 @@
 //! What a progress bar shows, as a fold over events.
 
 use crate::units;
-use asgc_core::event::{Decision, Event, Update};
+use asgc_core::event::{Control, Decision, Event, Update};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
@@ -23,6 +23,8 @@ pub struct Progress {
     pub payload_bytes: u64,
     /// Whether the run has ended.
     pub ended: bool,
+    /// The controller's last decision.
+    pub control: Option<Control>,
     pushes: u64,
     rejected: u64,
     elapsed_s: f64,
@@ -58,6 +60,7 @@ impl Progress {
                     self.trainers.remove(&id.0);
                 }
             }
+            Event::Control(control) => self.control = Some(control.clone()),
             Event::RunEnd(end) => {
                 self.version = self.version.max(end.applied_updates);
                 self.ended = true;
@@ -127,7 +130,15 @@ impl fmt::Display for Progress {
             units::or_missing(self.staleness(), |tau| format!("{tau:.1}")),
             units::or_missing(self.rejected_share(), units::percent),
             self.trainers(),
-        )
+        )?;
+        let Some(control) = &self.control else {
+            return Ok(());
+        };
+        let strength = units::strength_name(&control.compression_mode);
+        if let Some((name, value)) = strength.zip(control.new_compression) {
+            write!(f, ", {name} {value}")?;
+        }
+        write!(f, ", s_max {}", control.new_s_max)
     }
 }
 
@@ -154,6 +165,20 @@ mod tests {
             progress.to_string(),
             "accuracy 86.00 %, loss 0.400, 0.8 updates/s, 400 B pushed, staleness 2.5, rejected 25.0 %, trainers 1"
         );
+    }
+
+    #[test]
+    fn an_adaptive_run_shows_where_it_is() {
+        let mut progress = Progress::default();
+        progress.add(&Event::Control(samples::control((0.25, 0.2), (4, 5))));
+        assert!(progress.to_string().ends_with("trainers 0, rho 0.2, s_max 5"));
+        let identity = Control {
+            new_compression: None,
+            compression_mode: "identity".into(),
+            ..samples::control((0.25, 0.2), (5, 6))
+        };
+        progress.add(&Event::Control(identity));
+        assert!(progress.to_string().ends_with("trainers 0, s_max 6"));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! A small run, for tests.
 
-use asgc_core::event::{Decision, Eval, Event, Join, RejectReason, RunEnd, RunStart, Update};
-use asgc_core::ids::{Generation, PushId, Staleness, Version, WorkerId};
+use asgc_core::event::{
+    Control, Decision, Direction, Eval, Event, Join, RejectReason, RunEnd, RunStart, Update,
+};
+use asgc_core::ids::{Generation, PushId, Revision, Staleness, Version, WorkerId};
 
 pub(crate) fn start() -> Event {
     Event::RunStart(RunStart {
@@ -44,6 +46,7 @@ pub(crate) fn update(worker: u32, version: u64, staleness: u64, elapsed_s: f64) 
         samples: 128,
         push_id: PushId(1),
         lr: 0.05,
+        controls_revision: Revision(0),
         elapsed_s,
     }
 }
@@ -58,6 +61,29 @@ pub(crate) fn eval(version: u64, test_accuracy: f64, test_loss: f64, elapsed_s: 
         reported_s,
         eval_s: 0.4,
     })
+}
+
+/// A decision on Top-K: `rho` and `s_max`, before and after.
+pub(crate) fn control(rho: (f64, f64), s_max: (u64, u64)) -> Control {
+    Control {
+        elapsed_s: 1.0,
+        policy: "threshold".into(),
+        loss_trend: None,
+        loss_variability: None,
+        mean_staleness: 0.0,
+        rejected_frac: 0.0,
+        bytes_per_s: 0.0,
+        updates_per_s: 0.0,
+        residual_norm_var: 0.0,
+        compression_mode: "topk".into(),
+        old_compression: Some(rho.0),
+        new_compression: Some(rho.1),
+        old_s_max: s_max.0,
+        new_s_max: s_max.1,
+        direction: Direction::Hold,
+        reason: "hold".into(),
+        revision: Revision(0),
+    }
 }
 
 /// One of each verdict, two evaluations and an end.

@@ -4,7 +4,7 @@
 //! and events that a full disk lost). A run that was killed has none: then everything is summed from the
 //! events, up to the last of them.
 
-use asgc_core::event::{Decision, Eval, Event, RunEnd, RunStart, Update};
+use asgc_core::event::{Control, Decision, Eval, Event, RunEnd, RunStart, Update};
 use asgc_core::ids::{Version, WorkerId};
 use std::collections::BTreeMap;
 
@@ -57,6 +57,17 @@ impl WorkerSummary {
     }
 }
 
+/// How far the controller went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ControlSummary {
+    /// The first decision: where it started from.
+    pub first: Control,
+    /// The last one: where it ended.
+    pub last: Control,
+    /// How many there were.
+    pub decisions: u64,
+}
+
 /// The figures of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
@@ -68,6 +79,8 @@ pub struct Summary {
     pub evals: Vec<Eval>,
     /// By trainer.
     pub workers: BTreeMap<WorkerId, WorkerSummary>,
+    /// Absent where nothing was adapted.
+    pub control: Option<ControlSummary>,
     /// Steps of the version seen in the events: updates in async mode, rounds in sync mode.
     steps: u64,
     version: Option<Version>,
@@ -105,6 +118,10 @@ impl Summary {
                 self.end = Some(end.clone());
                 end.elapsed_s
             }
+            Event::Control(control) => {
+                self.add_control(control);
+                control.elapsed_s
+            }
             Event::Join(join) => join.elapsed_s,
             Event::Leave(leave) => leave.elapsed_s,
         };
@@ -120,6 +137,16 @@ impl Summary {
             self.steps += 1;
             self.version = Some(update.version);
         }
+    }
+
+    fn add_control(&mut self, control: &Control) {
+        let summary = self.control.get_or_insert_with(|| ControlSummary {
+            first: control.clone(),
+            last: control.clone(),
+            decisions: 0,
+        });
+        summary.last = control.clone();
+        summary.decisions += 1;
     }
 
     /// `run.name`.
@@ -320,6 +347,20 @@ mod tests {
         assert_eq!(summary.frame_bytes(), None);
         assert_eq!(summary.updates_per_s(), Some(3.0 / 3.5));
         assert_eq!(summary.ending(), "no run_end: killed, or still running");
+    }
+
+    #[test]
+    fn the_controller_is_told_from_its_first_to_its_last_decision() {
+        let decisions = [
+            samples::control((0.25, 0.2), (4, 5)),
+            samples::control((0.2, 0.25), (5, 4)),
+            samples::control((0.25, 0.3), (4, 3)),
+        ];
+        let events = decisions.clone().map(Event::Control);
+        let control = Summary::from_events(&events).control.unwrap();
+        assert_eq!((&control.first, &control.last), (&decisions[0], &decisions[2]));
+        assert_eq!(control.decisions, 3);
+        assert_eq!(Summary::from_events(&samples::run()).control, None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Figures of one or several runs, side by side, as a Markdown table.
 
-use crate::summary::{Summary, WorkerSummary};
+use crate::summary::{ControlSummary, Summary, WorkerSummary};
 use crate::units::{self, or_missing};
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -51,6 +51,22 @@ const ROWS: [Row; 17] = [
     }),
 ];
 
+/// Shown only where one of the runs has something to say.
+const OPTIONAL_ROWS: [Row; 1] = [("controls", |s, _| or_missing(s.control.as_ref(), controls))];
+
+/// From where to where the controller went: `rho 0.25 -> 0.05, s_max 4 -> 10, 13 decisions`.
+fn controls(control: &ControlSummary) -> String {
+    let (first, last) = (&control.first, &control.last);
+    let strength = units::strength_name(&last.compression_mode);
+    let strength = strength.zip(first.old_compression.zip(last.new_compression));
+    let strength = strength.map_or(String::new(), |(name, (old, new))| {
+        format!("{name} {old} -> {new}, ")
+    });
+    let (old, new, decisions) = (first.old_s_max, last.new_s_max, control.decisions);
+    let plural = if decisions == 1 { "" } else { "s" };
+    format!("{strength}s_max {old} -> {new}, {decisions} decision{plural}")
+}
+
 fn time_to_target(summary: &Summary, target: Option<f64>) -> String {
     let Some(target) = target.or_else(|| summary.target()) else {
         return units::MISSING.into();
@@ -66,8 +82,14 @@ fn time_to_target(summary: &Summary, target: Option<f64>) -> String {
 pub fn runs(summaries: &[Summary], target: Option<f64>) -> String {
     let mut table = markdown();
     table.set_header(std::iter::once("run").chain(summaries.iter().map(Summary::name)));
+    let cells = |show: fn(&Summary, Option<f64>) -> String| summaries.iter().map(move |s| show(s, target));
     for (label, show) in ROWS {
-        table.add_row(std::iter::once(label.to_owned()).chain(summaries.iter().map(|s| show(s, target))));
+        table.add_row(std::iter::once(label.to_owned()).chain(cells(show)));
+    }
+    for (label, show) in OPTIONAL_ROWS {
+        if cells(show).any(|cell| cell != units::MISSING) {
+            table.add_row(std::iter::once(label.to_owned()).chain(cells(show)));
+        }
     }
     table.to_string()
 }
@@ -118,6 +140,7 @@ fn markdown() -> Table {
 mod tests {
     use super::*;
     use crate::samples;
+    use asgc_core::event::{Control, Event};
 
     #[test]
     fn ended_and_killed_runs_side_by_side() {
@@ -148,6 +171,50 @@ mod tests {
 | rejected               | 25.0 %                                 | 25.0 %                                 |
 | down-weighted          | 25.0 %                                 | 25.0 %                                 |";
         assert_eq!(table, expect, "\n{table}");
+    }
+
+    #[test]
+    fn controls_have_a_row_where_there_are_any() {
+        let row = |logs: &[&[Event]]| {
+            let summaries = logs.iter().map(|log| Summary::from_events(*log));
+            let table = runs(&summaries.collect::<Vec<_>>(), None);
+            table
+                .lines()
+                .find(|line| line.starts_with("| controls"))
+                .map(|line| {
+                    line.split('|')
+                        .map(|cell| cell.trim().to_owned())
+                        .collect::<Vec<_>>()[2..]
+                        .join(";")
+                })
+        };
+        let (first, last) = (
+            samples::control((0.25, 0.2), (4, 5)),
+            samples::control((0.1, 0.05), (9, 10)),
+        );
+        let identity = Control {
+            compression_mode: "identity".into(),
+            old_compression: None,
+            new_compression: None,
+            ..first.clone()
+        };
+        let quantize = Control {
+            compression_mode: "quantize".into(),
+            old_compression: Some(8.0),
+            new_compression: Some(7.0),
+            ..first.clone()
+        };
+        let adaptive = [first, last].map(Event::Control);
+        assert_eq!(row(&[&samples::run()]), None);
+        assert_eq!(
+            row(&[&adaptive, &samples::run()]).as_deref(),
+            Some("rho 0.25 -> 0.05, s_max 4 -> 10, 2 decisions;-;")
+        );
+        let others = [&[Event::Control(identity)][..], &[Event::Control(quantize)]];
+        assert_eq!(
+            row(&others).as_deref(),
+            Some("s_max 4 -> 5, 1 decision;bits 8 -> 7, s_max 4 -> 5, 1 decision;")
+        );
     }
 
     #[test]

@@ -62,6 +62,16 @@ fn three_digits(value: f64) -> String {
     }
 }
 
+/// What a codec is tuned by; `None` where there is nothing to tune.
+#[must_use]
+pub fn strength_name(compression_mode: &str) -> Option<&'static str> {
+    match compression_mode {
+        "topk" => Some("rho"),
+        "quantize" => Some("bits"),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

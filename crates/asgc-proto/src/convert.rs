@@ -1,11 +1,15 @@
 //! Messages to core types and back.
 
+mod controls;
+
+pub use controls::{controls, controls_message};
+
 use crate::limits::MAX_NAME_BYTES;
 use crate::{PROTOCOL, v1};
 use asgc_core::codec::Format;
 use asgc_core::config::Role;
 use asgc_core::event::{Decision, RejectReason};
-use asgc_core::ids::{Generation, Incarnation, PushId, Staleness, Version, WorkerId};
+use asgc_core::ids::{Generation, Incarnation, PushId, Revision, Staleness, Version, WorkerId};
 use asgc_core::layout::{Layout, TensorSpec};
 use asgc_core::push::{Measured, PushHeader, Verdict};
 use asgc_core::server::{Joining, Pull};
@@ -140,17 +144,7 @@ pub fn push_header(message: v1::PushHeader) -> Result<PushHeader, Malformed> {
     if message.push_id == 0 {
         return Err(malformed("push_id 0: ids start at 1"));
     }
-    let format = match v1::Format::try_from(message.format) {
-        Ok(v1::Format::Identity) => Format::Identity,
-        Ok(v1::Format::Topk) => Format::TopK,
-        Ok(v1::Format::Quantize) => Format::Quantize,
-        _ => {
-            return Err(Malformed::Unsupported {
-                field: "format",
-                value: message.format,
-            });
-        }
-    };
+    let format = format(message.format)?;
     Ok(PushHeader {
         push: PushId(message.push_id),
         generation: Generation(message.generation),
@@ -158,6 +152,7 @@ pub fn push_header(message: v1::PushHeader) -> Result<PushHeader, Malformed> {
         format,
         entries: message.entries,
         payload_bytes: message.payload_bytes,
+        controls: Revision(message.controls_revision),
         measured: Measured {
             fetch_s: figure(message.fetch_s),
             compute_s: figure(message.compute_s),
@@ -169,6 +164,26 @@ pub fn push_header(message: v1::PushHeader) -> Result<PushHeader, Malformed> {
     })
 }
 
+fn format(value: i32) -> Result<Format, Malformed> {
+    match v1::Format::try_from(value) {
+        Ok(v1::Format::Identity) => Ok(Format::Identity),
+        Ok(v1::Format::Topk) => Ok(Format::TopK),
+        Ok(v1::Format::Quantize) => Ok(Format::Quantize),
+        _ => Err(Malformed::Unsupported {
+            field: "format",
+            value,
+        }),
+    }
+}
+
+fn format_message(format: Format) -> v1::Format {
+    match format {
+        Format::Identity => v1::Format::Identity,
+        Format::TopK => v1::Format::Topk,
+        Format::Quantize => v1::Format::Quantize,
+    }
+}
+
 /// Figures go into logs and sums: one that is not a number there would spoil them all.
 fn figure(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
@@ -177,17 +192,12 @@ fn figure(value: f64) -> f64 {
 /// The message of a push's header, with the beginning of its payload.
 #[must_use]
 pub fn push_message(header: &PushHeader, asks_first: bool, data: Bytes) -> v1::PushHeader {
-    let format = match header.format {
-        Format::Identity => v1::Format::Identity,
-        Format::TopK => v1::Format::Topk,
-        Format::Quantize => v1::Format::Quantize,
-    };
     let measured = header.measured;
     v1::PushHeader {
         push_id: header.push.0,
         generation: header.generation.0,
         base_version: header.base.0,
-        format: format.into(),
+        format: format_message(header.format).into(),
         entries: header.entries.clone(),
         payload_bytes: header.payload_bytes,
         asks_first,
@@ -197,6 +207,7 @@ pub fn push_message(header: &PushHeader, asks_first: bool, data: Bytes) -> v1::P
         residual_norm: measured.residual_norm,
         loss: measured.loss,
         samples: measured.samples,
+        controls_revision: header.controls.0,
         data,
     }
 }
@@ -364,7 +375,7 @@ mod tests {
             prop_assert_eq!(verdict(&verdict_message(PushId(id), &sent)).unwrap(), (PushId(id), sent));
             let header = PushHeader {
                 push: PushId(id), generation: Generation(tau), base: Version(v), format: Format::TopK,
-                entries: vec![1, 2], payload_bytes: v,
+                entries: vec![1, 2], payload_bytes: v, controls: Revision(tau),
                 measured: Measured { loss: weight, samples: 3, ..Measured::default() },
             };
             prop_assert_eq!(push_header(push_message(&header, true, Bytes::new())).unwrap(), header);

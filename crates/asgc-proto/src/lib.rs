@@ -25,5 +25,8 @@ pub mod v1 {
 /// The compiled protocol, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
+/// The metadata key under which a status names the kind of a refusal, for programs.
+pub const REFUSAL_KEY: &str = "asgc-refusal";
+
 /// The version of the protocol that this crate speaks.
 pub const PROTOCOL: u32 = 1;

@@ -40,10 +40,7 @@ pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
     let listener = bind(&config.server.listen).await?;
     let address = listener.local_addr()?;
     let log = EventLog::open(&dir)?;
-    let metrics = Arc::new(Metrics::new(
-        &daemon.registry,
-        config.telemetry.max_worker_labels,
-    )?);
+    let metrics = Arc::new(Metrics::new(&daemon.registry, &config)?);
     let server = new_server(&config, &dir)?;
     let traffic = Arc::new(Traffic::default());
     let (queue, inbox) = mpsc::channel(config.server.queue_depth);

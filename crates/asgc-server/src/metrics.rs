@@ -1,11 +1,15 @@
 //! The server's metrics: a fold over events, and a few that only the daemon can see.
 
-use asgc_core::event::{Decision, Event, RejectReason, RunEnd, Update};
+mod control;
+
+use asgc_core::config::Config;
+use asgc_core::event::{Decision, Event, RunEnd, Update};
 use asgc_core::ids::WorkerId;
 use asgc_core::server::FrameBytes;
 use asgc_daemon::metrics::prometheus::core::{AtomicU64, GenericCounter};
 use asgc_daemon::metrics::prometheus::{Error, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec};
 use asgc_daemon::metrics::{Registry, WorkerLabels};
+use control::ControlMetrics;
 use std::time::Duration;
 
 /// From a loopback verdict to one that waited for a slow peer, in seconds.
@@ -33,6 +37,7 @@ pub(crate) struct Metrics {
     test_loss: Gauge,
     test_accuracy: Gauge,
     learning_rate: Gauge,
+    control: ControlMetrics,
     members: GaugeVec,
     uplink: GenericCounter<AtomicU64>,
     downlink: GenericCounter<AtomicU64>,
@@ -45,7 +50,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(registry: &Registry, max_worker_labels: usize) -> Result<Self, Error> {
+    pub(crate) fn new(registry: &Registry, config: &Config) -> Result<Self, Error> {
         let frames = registry.counters(
             "asgc_server_frame_bytes_total",
             "Bytes that crossed workers' sockets, framing included",
@@ -74,7 +79,7 @@ impl Metrics {
                 "Staleness of the worker's last push",
                 &worker,
             )?,
-            labels: WorkerLabels::new(max_worker_labels),
+            labels: WorkerLabels::new(config.telemetry.max_worker_labels),
             payload_bytes: registry.counter(
                 "asgc_server_payload_bytes_total",
                 "Payload bytes as the codecs emitted them",
@@ -95,6 +100,7 @@ impl Metrics {
                 "Accuracy of the last evaluation, 0 to 1",
             )?,
             learning_rate: registry.gauge("asgc_server_learning_rate", "Rate of the last applied update")?,
+            control: ControlMetrics::new(registry, config)?,
             members: registry.gauges(
                 "asgc_server_members",
                 "Members with a session, by role",
@@ -137,19 +143,18 @@ impl Metrics {
                     self.forget(worker);
                 }
             }
+            Event::Control(control) => self.control.observe(control),
             Event::RunStart(_) => self.version.set(0.0),
             Event::RunEnd(RunEnd { .. }) => {}
         }
     }
 
     fn update(&self, update: &Update) {
-        let decision = decision_name(update.decision);
+        let decision = update.decision.as_str();
         self.version.set(update.version.0 as f64);
         self.updates.with_label_values(&[decision]).inc();
         if let Some(reason) = update.reason {
-            self.rejections
-                .with_label_values(&[RejectReason::as_str(reason)])
-                .inc();
+            self.rejections.with_label_values(&[reason.as_str()]).inc();
         }
         let worker = self.labels.value(update.worker_id);
         self.worker_updates.with_label_values(&[&*worker, decision]).inc();
@@ -174,7 +179,7 @@ impl Metrics {
             // An error only says that the worker had none of these.
             let _ = self
                 .worker_updates
-                .remove_label_values(&[&*label, decision_name(decision)]);
+                .remove_label_values(&[&*label, decision.as_str()]);
         }
         let _ = self.worker_staleness.remove_label_values(&[&*label]);
     }
@@ -201,13 +206,5 @@ impl Metrics {
 
     pub(crate) fn decided(&self, since_header: Duration) {
         self.push_latency.observe(since_header.as_secs_f64());
-    }
-}
-
-fn decision_name(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Accepted => "accepted",
-        Decision::Downweighted => "downweighted",
-        Decision::Rejected => "rejected",
     }
 }

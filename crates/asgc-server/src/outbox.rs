@@ -194,6 +194,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn controls_need_no_pull_and_come_ahead_of_a_snapshot() {
+        let outbox = Arc::new(Outbox::default());
+        let controls = v1::Controls {
+            revision: 3,
+            ..Default::default()
+        };
+        // Before the stream is opened: right after the admission.
+        outbox.urgent(Kind::Controls(controls));
+        outbox.answer(three_chunks(7));
+        let mut stream = Box::pin(Arc::clone(&outbox).stream());
+        assert!(name(stream.next().await).contains("revision: 3"));
+        assert_eq!(name(stream.next().await), "snapshot 7");
+    }
+
+    #[tokio::test]
     async fn an_error_does_not_wait_for_the_snapshot() {
         let outbox = Arc::new(Outbox::default());
         outbox.answer(three_chunks(7));

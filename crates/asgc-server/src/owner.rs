@@ -5,17 +5,14 @@ use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::sink::Sink;
 use asgc_core::server::{Action, Admission, Input, Refusal, Server, SessionId};
-use asgc_proto::convert;
 use asgc_proto::v1::{self, server_message::Kind};
+use asgc_proto::{REFUSAL_KEY, convert};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
-
-/// The metadata key under which a refusal names its kind, for programs.
-const REFUSAL_KEY: &str = "asgc-refusal";
 
 /// What the owner is asked to do.
 pub(crate) enum Command {
@@ -150,6 +147,13 @@ impl Owner {
                         members,
                         session,
                         Kind::Verdict(convert::verdict_message(push, &verdict)),
+                    );
+                }
+                Action::Controls { session, controls } => {
+                    urgent(
+                        members,
+                        session,
+                        Kind::Controls(convert::controls_message(&controls)),
                     );
                 }
                 Action::Proceed { session, push } => {

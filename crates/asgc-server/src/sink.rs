@@ -42,6 +42,14 @@ impl Sink {
                     "the run begins"
                 );
             }
+            Event::Control(control) => tracing::info!(
+                policy = control.policy,
+                mode = control.compression_mode,
+                compression = control.new_compression,
+                s_max = control.new_s_max,
+                reason = control.reason,
+                "controlled"
+            ),
             Event::RunEnd(end) => tracing::info!(
                 applied = end.applied_updates,
                 rejected = end.rejected_updates,

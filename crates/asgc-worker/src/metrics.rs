@@ -1,7 +1,6 @@
 //! The worker's metrics.
 
 use asgc_client::{Session, Settled};
-use asgc_core::event::Decision;
 use asgc_core::push::Measured;
 use asgc_daemon::metrics::Registry;
 use asgc_daemon::metrics::prometheus::{Error, Gauge, Histogram, IntCounter, IntCounterVec};
@@ -81,11 +80,7 @@ impl Metrics {
 
     fn settled(&self, session: &mut Session) {
         for Settled { verdict, latency, .. } in session.take_settled() {
-            let decision = match verdict.decision {
-                Decision::Accepted => "accepted",
-                Decision::Downweighted => "downweighted",
-                Decision::Rejected => "rejected",
-            };
+            let decision = verdict.decision.as_str();
             self.pushes.with_label_values(&[decision]).inc();
             self.push_latency.observe(latency.as_secs_f64());
         }

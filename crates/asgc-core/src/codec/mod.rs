@@ -80,5 +80,17 @@ pub enum Format {
     Quantize,
 }
 
+impl Format {
+    /// The name in files and logs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::TopK => "topk",
+            Self::Quantize => "quantize",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

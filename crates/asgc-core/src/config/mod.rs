@@ -4,9 +4,11 @@
 //! written in files (`_s`, `_bytes`); the methods hand out checked core types.
 
 mod check;
+mod controller;
 mod sections;
 
 pub use check::{Invalid, validate};
+pub use controller::{ControlPolicy, Controller, ScoreWeights};
 pub use sections::*;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,8 @@ pub struct Config {
     pub staleness: Staleness,
     /// Whether what compression leaves out is kept for later pushes.
     pub error_feedback: ErrorFeedback,
+    /// How compression and the staleness bound adapt while the run goes on.
+    pub controller: Controller,
     /// The server's update.
     pub optimizer: Optimizer,
     /// The server daemon.

@@ -111,6 +111,7 @@ impl Server {
             needs_parameters,
         };
         out.push(Action::Admit { session, admission });
+        self.bring_up_to_date(session, worker, out);
         self.begin_if_ready(out);
         // Who came back to an SSP run may have been the slowest, and is so no more.
         self.answer_waiting(out);

@@ -235,6 +235,7 @@ fn update_event(worker: WorkerId, header: &PushHeader, ruling: &Ruling, elapsed_
         samples: measured.samples,
         push_id: header.push,
         lr: ruling.lr,
+        controls_revision: header.controls,
         elapsed_s,
     }
 }

@@ -125,6 +125,11 @@ impl Members {
         self.live().find_map(|(_, trainer)| trainer.session)
     }
 
+    /// All trainers' sessions.
+    pub(super) fn trainer_sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.live().filter_map(|(_, trainer)| trainer.session)
+    }
+
     /// The lowest of the `expected` identities that nobody had yet, or else the lowest without a session:
     /// one who is cut off for a moment keeps its identity while there are others.
     pub(super) fn lowest_free(&self, expected: u32) -> WorkerId {

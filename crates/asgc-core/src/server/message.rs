@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::ids::{Generation, Incarnation, PushId, Version, WorkerId};
 use crate::layout::Layout;
 use crate::parameters::Chunk;
-use crate::push::{PushHeader, Verdict};
+use crate::push::{Controls, PushHeader, Verdict};
 use std::sync::Arc;
 
 /// One connection of one worker; never used twice.
@@ -264,6 +264,13 @@ pub enum Action {
         session: SessionId,
         /// Which push.
         push: PushId,
+    },
+    /// Tell a trainer to compress otherwise from here on.
+    Controls {
+        /// Which session.
+        session: SessionId,
+        /// How.
+        controls: Controls,
     },
     /// Log it and count it.
     Emit(Event),

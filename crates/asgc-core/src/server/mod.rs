@@ -6,6 +6,7 @@
 //! | `members` | who is there: sessions, trainers, evaluators |
 //! | `admission` | who may join, under which identity |
 //! | `decide` | what a push is worth; applies it |
+//! | `control` | when compression and the staleness bound change, and who is told |
 //! | `ledger` | the verdicts given to each worker, so that a repeated push gets the one it had |
 //! | `pull` | which pulls are answered, and which wait (the consistency modes) |
 //! | `round` | sync mode's rounds |
@@ -13,6 +14,7 @@
 //! | `tally` | the sums of `run_end` |
 
 mod admission;
+mod control;
 mod decide;
 mod ledger;
 mod members;
@@ -30,6 +32,7 @@ pub use message::{
 };
 
 use crate::config::{Config, Mode};
+use crate::controller::Controller;
 use crate::event::{Event, RunStart};
 use crate::ids::{Generation, Version};
 use crate::layout::Layout;
@@ -49,6 +52,7 @@ pub struct Server {
     config: Config,
     mode: Mode,
     policy: Policy,
+    controller: Option<Controller>,
     optimizer: Sgd,
     generation: Generation,
     /// Unix time at `now = 0`, in seconds.
@@ -85,6 +89,7 @@ impl Server {
         let mut server = Self {
             mode: config.mode(),
             policy: Policy::new(&config.staleness),
+            controller: Controller::new(&config),
             optimizer: Sgd::new(&config),
             generation,
             epoch_unix_s,
@@ -113,6 +118,7 @@ impl Server {
     /// Handles one input at time `now`, which must not fall; appends what is to be done to `out`.
     pub fn handle(&mut self, now: Duration, input: Input, out: &mut Vec<Action>) {
         self.now = self.now.max(now);
+        self.control_if_due(out);
         match input {
             Input::Join { session, joining } => self.join(session, joining, out),
             Input::Initialise { session, values } => self.initialise(session, &values, out),
@@ -243,8 +249,11 @@ impl Server {
     }
 
     /// Logs an event of the run: `run_start` is the first, `run_end` the last.
-    fn log(&self, event: Event, out: &mut Vec<Action>) {
+    fn log(&mut self, event: Event, out: &mut Vec<Action>) {
         if self.began.is_some() && self.phase != Phase::Finished {
+            if let Some(controller) = &mut self.controller {
+                controller.observe(&event);
+            }
             out.push(Action::Emit(event));
         }
     }

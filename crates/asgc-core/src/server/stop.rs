@@ -77,7 +77,8 @@ impl Server {
         }
         if let Some(began) = self.began {
             let elapsed_s = at.saturating_sub(began).as_secs_f64();
-            self.log(Event::RunEnd(self.run_end(reason, elapsed_s)), out);
+            let end = self.run_end(reason, elapsed_s);
+            self.log(Event::RunEnd(end), out);
         }
         self.phase = Phase::Finished;
         self.answer_waiting(out);

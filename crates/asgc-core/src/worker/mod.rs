@@ -10,9 +10,9 @@ mod tests;
 use crate::codec::{Codec, NonFinite};
 use crate::event::{Decision, RejectReason};
 use crate::feedback::Compressor;
-use crate::ids::{Generation, PushId, Version};
+use crate::ids::{Generation, PushId, Revision, Version};
 use crate::layout::Layout;
-use crate::push::{Measured, Push, PushHeader, Verdict};
+use crate::push::{Controls, Measured, Push, PushHeader, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub const MAX_IN_FLIGHT: usize = 16;
 /// How a worker makes pushes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// The codec.
+    /// The codec to start with.
     pub codec: Codec,
     /// Keep what compression leaves out.
     pub error_feedback: bool,
@@ -56,6 +56,8 @@ pub enum Input<'a> {
         /// What.
         verdict: Verdict,
     },
+    /// The server wants later gradients compressed otherwise.
+    Controls(Controls),
     /// There will be no more verdicts.
     Stopped,
 }
@@ -80,6 +82,7 @@ pub enum Action {
 #[derive(Debug)]
 pub struct Worker {
     settings: Settings,
+    controls: Controls,
     compressor: Compressor,
     generation: Option<Generation>,
     last_push: PushId,
@@ -94,6 +97,7 @@ impl Worker {
     pub fn new(layout: Arc<Layout>, settings: Settings) -> Self {
         Self {
             compressor: Compressor::new(layout, settings.error_feedback, settings.seed),
+            controls: starting(&settings),
             settings,
             generation: None,
             last_push: PushId(0),
@@ -115,6 +119,8 @@ impl Worker {
                 measured,
             } => self.gradient(gradient, base, measured, out),
             Input::Verdict { push, verdict } => self.settle(push, verdict, out),
+            // What was encoded before goes out and is put back as it is; the residual does not depend on the codec.
+            Input::Controls(controls) => self.controls = controls,
             Input::Stopped => {
                 let reason = RejectReason::Stopped;
                 self.put_back_where(|_| true, reason, out);
@@ -133,6 +139,12 @@ impl Worker {
         if let Some(push) = self.in_flight.get_mut(&push) {
             push.header.measured.encode_s = encode_s;
         }
+    }
+
+    /// What gradients are compressed with now.
+    #[must_use]
+    pub fn controls(&self) -> Controls {
+        self.controls
     }
 
     /// Pushes without a verdict.
@@ -154,7 +166,10 @@ impl Worker {
     }
 
     fn joined(&mut self, generation: Generation, out: &mut Vec<Action>) {
-        self.generation = Some(generation);
+        if self.generation.replace(generation) != Some(generation) {
+            // Another life counts its revisions anew, and says so if it is past the first.
+            self.controls = starting(&self.settings);
+        }
         self.put_back_where(
             |push| push.header.generation != generation,
             RejectReason::WrongGeneration,
@@ -172,7 +187,7 @@ impl Worker {
         out: &mut Vec<Action>,
     ) {
         let id = self.last_push.next();
-        match self.compressor.compress(gradient, self.settings.codec, id.0) {
+        match self.compressor.compress(gradient, self.controls.codec, id.0) {
             Err(unfit) => out.push(Action::Unfit(unfit)),
             Ok(payload) => {
                 let header = PushHeader {
@@ -182,6 +197,7 @@ impl Worker {
                     format: payload.format,
                     entries: payload.entries.clone(),
                     payload_bytes: payload.bytes.len() as u64,
+                    controls: self.controls.revision,
                     measured: Measured {
                         residual_norm: self.compressor.residual_norm(),
                         ..measured
@@ -232,5 +248,12 @@ impl Worker {
             let verdict = Verdict::rejected(reason, crate::ids::Staleness(0), version);
             self.settle(id, verdict, out);
         }
+    }
+}
+
+fn starting(settings: &Settings) -> Controls {
+    Controls {
+        revision: Revision(0),
+        codec: settings.codec,
     }
 }

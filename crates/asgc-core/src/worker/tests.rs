@@ -234,3 +234,49 @@ fn without_error_feedback_nothing_is_kept() {
         1.0f32.to_le_bytes()
     );
 }
+
+fn controls(revision: u64, rho: f64) -> Input<'static> {
+    Input::Controls(Controls {
+        revision: Revision(revision),
+        codec: Codec::TopK(Density::new(rho).unwrap()),
+    })
+}
+
+#[test]
+fn controls_hold_from_the_next_gradient_and_leave_the_residual_alone() {
+    let mut bench = Bench::new(|_| {});
+    let before = bench.gradient([4.0, 3.0]);
+    assert_eq!(bench.does(controls(1, 1.0)), []);
+    assert_eq!(bench.0.residual(), [0.0, 3.0]);
+    let after = bench.gradient([1.0, 1.0]);
+    assert_eq!(
+        (before.header.controls, after.header.controls),
+        (Revision(0), Revision(1))
+    );
+    // All of it, with what the one before had left.
+    assert_eq!((after.header.entries, after.header.payload_bytes), (vec![2], 16));
+    assert_eq!(bench.0.residual(), [0.0, 0.0]);
+    // A push from before is put back as it was sent.
+    bench.verdict(1, rejected(RejectReason::Stale));
+    assert_eq!(bench.0.residual(), [4.0, 0.0]);
+}
+
+#[test]
+fn controls_outlast_a_connection_but_not_the_server_that_gave_them() {
+    let mut bench = Bench::new(|_| {});
+    bench.does(controls(3, 1.0));
+    let sent = bench.gradient([1.0, 2.0]);
+    let again = bench.joined(LIFE);
+    assert_eq!(
+        again,
+        [Action::Send(sent)],
+        "under the revision that it was encoded with"
+    );
+    assert_eq!(bench.0.controls().revision, Revision(3));
+    bench.joined(Generation(LIFE.0 + 1));
+    let start = Codec::TopK(Density::new(0.5).unwrap());
+    assert_eq!(
+        (bench.0.controls().revision, bench.0.controls().codec),
+        (Revision(0), start)
+    );
+}

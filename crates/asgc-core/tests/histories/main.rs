@@ -11,7 +11,8 @@
 //! 3. A push is applied at most once over all lives, and decided at most once in each.
 //! 4. The version rises by exactly one with each applied push (with each round, in sync mode), and the log
 //!    alone gives all versions and, with the payloads, the parameters; these are always finite.
-//! 5. The same history gives the same log, byte for byte.
+//! 5. A push has the compression that the log says was in force at the revision it names.
+//! 6. The same history gives the same log, byte for byte.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,11 +26,11 @@ mod site;
 use asgc_core::codec::Codec;
 use asgc_core::config::Mode;
 use asgc_core::event::{Decision, Event, Update};
-use asgc_core::ids::{Bits, Density, Generation};
+use asgc_core::ids::{Bits, Density, Generation, Revision};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use simulation::{PARAMETERS, Setting, Simulation, Step, WORKERS};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn step() -> impl Strategy<Value = Step> {
     let who = 0..WORKERS;
@@ -57,7 +58,12 @@ fn setting() -> impl Strategy<Value = Setting> {
         Just(Codec::TopK(Density::new(0.3).unwrap())),
         Just(Codec::Quantize(Bits::new(3).unwrap())),
     ];
-    (mode, codec, any::<bool>()).prop_map(|(mode, codec, reclaim)| Setting { mode, codec, reclaim })
+    (mode, codec, any::<bool>(), any::<bool>()).prop_map(|(mode, codec, reclaim, adaptive)| Setting {
+        mode,
+        codec,
+        reclaim,
+        adaptive,
+    })
 }
 
 /// Starts with everybody there; ends with everybody stopped.
@@ -182,6 +188,32 @@ fn assert_told_only_what_was(simulation: &Simulation, who: usize) {
     }
 }
 
+/// Statement 5, over reconnects and restarts too.
+fn assert_compressed_as_told(simulation: &Simulation, codec: Codec) {
+    for life in &simulation.lives {
+        let mut strengths = BTreeMap::new();
+        for event in life {
+            match event {
+                Event::Control(control) => {
+                    strengths.insert(control.revision, control.new_compression);
+                }
+                Event::Update(update) => {
+                    let revision = update.controls_revision;
+                    let known = strengths.get(&revision).copied().flatten();
+                    assert!(known.is_some() || revision == Revision(0), "{update:?}");
+                    let codec = match (codec, known) {
+                        (Codec::TopK(_), Some(rho)) => Codec::TopK(Density::new(rho).unwrap()),
+                        (Codec::Quantize(_), Some(bits)) => Codec::Quantize(Bits::new(bits as u8).unwrap()),
+                        (start, _) => start,
+                    };
+                    assert_eq!(update.payload_bytes, codec.payload_bytes(&simulation.layout));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 fn log_of(simulation: &Simulation) -> String {
     let lines = simulation.lives.iter().flatten().map(serde_json::to_string);
     lines.map(|line| line.unwrap() + "\n").collect()
@@ -189,6 +221,10 @@ fn log_of(simulation: &Simulation) -> String {
 
 /// The same histories in every run; others with `ASGC_HISTORIES_SEED=n`.
 fn config() -> ProptestConfig {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test may be asked to try other histories"
+    )]
     let seed = std::env::var("ASGC_HISTORIES_SEED").map_or(1, |seed| seed.parse().unwrap());
     ProptestConfig {
         cases: 1000,
@@ -208,6 +244,7 @@ proptest! {
         assert_log_gives_parameters(&simulation);
         assert_decided_once(&simulation);
         assert_mass_is_conserved(&simulation, setting.reclaim);
+        assert_compressed_as_told(&simulation, setting.codec);
         let log = log_of(&simulation);
         prop_assert_eq!(&log, &log_of(&run(setting, &steps)));
         // What was written can be read, and says the same.
@@ -223,6 +260,7 @@ fn a_push_applied_by_a_life_that_could_not_report_is_put_back() {
         mode: Mode::Async,
         codec: Codec::Identity,
         reclaim: false,
+        adaptive: false,
     };
     let pulled = [Step::Up(0), Step::Down(0)];
     let pushed = [Step::Gradient(0, 1), Step::Up(0), Step::Up(0)];
@@ -241,6 +279,7 @@ fn a_push_whose_verdict_was_lost_is_taken_once() {
         mode: Mode::Async,
         codec: Codec::Identity,
         reclaim: false,
+        adaptive: false,
     };
     for seen in [true, false] {
         let pulled = [Step::Up(0), Step::Down(0)];

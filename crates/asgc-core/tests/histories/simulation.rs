@@ -3,7 +3,7 @@
 
 use crate::site::{Down, Site, Up};
 use asgc_core::codec::Codec;
-use asgc_core::config::{Config, Mode, Role};
+use asgc_core::config::{CompressionMode, Config, Mode, Role};
 use asgc_core::event::Event;
 use asgc_core::ids::{Generation, Incarnation, WorkerId};
 use asgc_core::layout::{Layout, TensorSpec};
@@ -46,11 +46,13 @@ pub(crate) struct Setting {
     pub(crate) mode: Mode,
     pub(crate) codec: Codec,
     pub(crate) reclaim: bool,
+    /// Whether compression and the staleness bound move meanwhile.
+    pub(crate) adaptive: bool,
 }
 
 pub(crate) struct Simulation {
     setting: Setting,
-    layout: Arc<Layout>,
+    pub(crate) layout: Arc<Layout>,
     pub(crate) server: Server,
     generation: Generation,
     now: Duration,
@@ -68,13 +70,30 @@ fn layout() -> Layout {
     Layout::new(vec![spec("a", 2), spec("b", PARAMETERS - 2)]).unwrap()
 }
 
-fn server(mode: Mode, layout: &Arc<Layout>, generation: Generation) -> Server {
+fn server(setting: Setting, layout: &Arc<Layout>, generation: Generation) -> Server {
     let mut config = Config::default();
     config.workload.num_workers = WORKERS as u32;
-    config.server.mode = Some(mode);
-    config.server.chunk_bytes = 16;
+    config.server.mode = Some(setting.mode);
     config.staleness.enabled = true;
     (config.staleness.s_low, config.staleness.s_max) = (1, 4);
+    config.compression.mode = match setting.codec {
+        Codec::Identity => CompressionMode::Identity,
+        Codec::TopK(_) => CompressionMode::Topk,
+        Codec::Quantize(_) => CompressionMode::Quantize,
+    };
+    (config.compression.rho, config.compression.bits) = (0.3, 3);
+    assert!(setting.codec == config.compression.codec().unwrap());
+    // A decision every ten steps: aggressive, unless pushes were rejected.
+    config.controller.enabled = setting.adaptive;
+    config.controller.interval_s = 0.1;
+    (
+        config.controller.comm_pressure_min,
+        config.controller.max_delta_rho,
+    ) = (0.0, 0.2);
+    config.controller.adapt_staleness = setting.mode != Mode::Sync;
+    assert_eq!(asgc_core::config::validate(&config), []);
+    // Smaller than the rules allow, so that the parameters have several chunks.
+    config.server.chunk_bytes = 16;
     let initial = (Arc::clone(layout), vec![0.0; PARAMETERS]);
     Server::new(config, generation, 0.0, Some(initial))
 }
@@ -101,7 +120,7 @@ impl Simulation {
         let site = |_| Site::new(Worker::new(Arc::clone(&layout), settings));
         Self {
             setting,
-            server: server(setting.mode, &layout, generation),
+            server: server(setting, &layout, generation),
             generation,
             now: Duration::ZERO,
             next_session: 0,
@@ -203,6 +222,7 @@ impl Simulation {
                 site.up.extend(asked.map(Up::Payload));
             }
             Some(Down::Parameters(generation, version)) => site.base = Some((generation, version)),
+            Some(Down::Controls(controls)) => site.handle(worker::Input::Controls(controls)),
             Some(Down::Stop) => {
                 site.stopped = true;
                 site.handle(worker::Input::Stopped);
@@ -243,7 +263,7 @@ impl Simulation {
 
     fn restart(&mut self) {
         self.generation.0 += 1;
-        self.server = server(self.setting.mode, &self.layout, self.generation);
+        self.server = server(self.setting, &self.layout, self.generation);
         self.lives.push(Vec::new());
         for site in &mut self.sites {
             site.disconnect();
@@ -267,6 +287,9 @@ impl Simulation {
                 verdict,
             } => self.send(session, Down::Verdict(push, verdict)),
             Proceed { session, push } => self.send(session, Down::Proceed(push)),
+            server::Action::Controls { session, controls } => {
+                self.send(session, Down::Controls(controls));
+            }
             Answered { session, answer } => self.send(
                 session,
                 match answer {

@@ -2,7 +2,7 @@
 
 use crate::simulation::PARAMETERS;
 use asgc_core::ids::{Generation, PushId, Version};
-use asgc_core::push::{Push, Verdict};
+use asgc_core::push::{Controls, Push, Verdict};
 use asgc_core::server::SessionId;
 use asgc_core::worker::{self, Worker};
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +19,7 @@ pub(crate) enum Down {
     Verdict(PushId, Verdict),
     Proceed(PushId),
     Parameters(Generation, Version),
+    Controls(Controls),
     Stop,
 }
 

@@ -55,8 +55,8 @@ fn a_typo_is_named_with_its_line_and_the_nearest_key() {
     );
     check(
         "x.yaml",
-        "run:\n  name: a\ncontroller:\n  enabled: true\n",
-        "x.yaml:3: controller: unknown section; there are compression, error_feedback, heterogeneity, \
+        "run:\n  name: a\ndownlink:\n  mode: delta\n",
+        "x.yaml:3: downlink: unknown section; there are compression, controller, error_feedback, heterogeneity, \
          optimizer, run, server, staleness, telemetry, worker, workload",
     );
 }
@@ -76,7 +76,7 @@ fn a_key_in_the_wrong_section_is_sent_home() {
     check(
         "x.toml",
         "[run]\nenabled = true\n",
-        "x.toml:2: run.enabled: unknown key; enabled belongs in [error_feedback] or [staleness]",
+        "x.toml:2: run.enabled: unknown key; enabled belongs in [controller] or [error_feedback] or [staleness]",
     );
     check(
         "x.toml",
@@ -265,6 +265,77 @@ fn maps_with_integer_keys_are_read_from_every_source() {
         "x.toml",
         "[heterogeneity.compute_delay]\n1 = -0.3\n",
         "x.toml:2: heterogeneity.compute_delay: must be a number of seconds, 0 or more",
+    );
+}
+
+#[test]
+fn lists_and_weights_are_read_from_every_source() {
+    use asgc_core::config::ScoreWeights;
+    let toml = "[controller]\nrho_bounds = [0.1, 0.5]\nbits_bounds = [3, 8]\nscore_weights = [1, 2, 3, 4]\n";
+    let config = load_file("x.toml", toml.as_bytes()).unwrap().config;
+    assert_eq!(config.controller.rho_bounds, [0.1, 0.5]);
+    assert_eq!(config.controller.bits_bounds, [3, 8]);
+    let listed = ScoreWeights {
+        a: 1.0,
+        b: 2.0,
+        c: 3.0,
+        d: 4.0,
+    };
+    assert_eq!(config.controller.score_weights, listed);
+    let yaml = "controller:\n  policy: score\n  score_weights: {a: 2, d: 0.5}\n  s_max_bounds: [3, 12]\n";
+    let config = load_file("x.yaml", yaml.as_bytes()).unwrap().config;
+    let mapped = ScoreWeights {
+        a: 2.0,
+        b: 1.0,
+        c: 1.0,
+        d: 0.5,
+    };
+    assert_eq!(
+        (config.controller.score_weights, config.controller.s_max_bounds),
+        (mapped, [3, 12])
+    );
+    let env = [("ASGC__CONTROLLER__S_MAX_BOUNDS", "[3, 9]")];
+    let set = ["controller.rho_bounds=[0.2,0.3]", "controller.score_weights.b=7"];
+    let config = load_with(Some(("x.yaml", yaml.as_bytes())), &env, &set)
+        .unwrap()
+        .config;
+    assert_eq!(
+        (config.controller.s_max_bounds, config.controller.rho_bounds),
+        ([3, 9], [0.2, 0.3])
+    );
+    assert_eq!(config.controller.score_weights, ScoreWeights { b: 7.0, ..mapped });
+    // What looks like a list and is text stays text.
+    let config = load_with(None, &[], &["server.listen=[::1]:7070"])
+        .unwrap()
+        .config;
+    assert_eq!(config.server.listen, "[::1]:7070");
+}
+
+#[test]
+fn lists_that_do_not_fit_are_errors() {
+    let misfit = |keys: &str, expect: &str| {
+        let found = load_file("x.toml", format!("[controller]\n{keys}\n").as_bytes()).unwrap_err();
+        assert_eq!(found, format!("x.toml:2: controller.{expect}"));
+    };
+    misfit(
+        "rho_bounds = [0.1]",
+        "rho_bounds: invalid length 1, expected an array of length 2",
+    );
+    misfit(
+        "rho_bounds = 0.1",
+        "rho_bounds: invalid type: floating point `0.1`, expected an array of length 2",
+    );
+    misfit(
+        "score_weights = [1, 2]",
+        "score_weights: invalid length 2, expected an array of length 4",
+    );
+    misfit(
+        "score_weights = {e = 1}",
+        "score_weights.e: unknown field `e`, expected one of `a`, `b`, `c`, `d`",
+    );
+    misfit(
+        "policy = \"treshold\"",
+        "policy: \"treshold\" is none of threshold, score; did you mean threshold?",
     );
 }
 

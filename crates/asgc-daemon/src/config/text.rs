@@ -131,15 +131,15 @@ fn readings(text: &str) -> Vec<Option<Value>> {
     } else if let Ok(f) = text.parse::<f64>() {
         all.push(number(f));
     }
-    if text.starts_with('{') {
-        all.extend(inline_table(text).map(Some));
+    if text.starts_with(['{', '[']) {
+        all.extend(inline(text).map(Some));
     }
     all.push(Some(text.into()));
     all
 }
 
-/// `{1 = 0.3, 2 = 1}`, for keys that hold a table.
-fn inline_table(text: &str) -> Option<Value> {
+/// `{1 = 0.3, 2 = 1}` or `[1, 2]`, for keys that hold a table or a list.
+fn inline(text: &str) -> Option<Value> {
     let table: toml::Table = toml::from_str(&format!("it = {text}")).ok()?;
     serde_json::to_value(table.get("it")?).ok()
 }

@@ -64,8 +64,12 @@ fn an_update_says_all_about_its_push() {
     let mut bench = Bench::running(2, bounded(0, 1));
     bench.push(0, 1, 0);
     bench.now = Duration::from_millis(1500);
-    bench.push(1, 4, 0);
-    bench.announce(1, header(5, 0), false);
+    let sent = |id| PushHeader {
+        controls: crate::ids::Revision(3),
+        ..header(id, 0)
+    };
+    bench.does(push(1, sent(4), Some(&[1.0, -1.0])));
+    bench.announce(1, sent(5), false);
     let expected = Update {
         worker_id: WorkerId(1),
         version: Version(2),
@@ -83,6 +87,7 @@ fn an_update_says_all_about_its_push() {
         samples: 6,
         push_id: PushId(4),
         lr: 0.5,
+        controls_revision: crate::ids::Revision(3),
         elapsed_s: 1.5,
     };
     assert_eq!(*bench.updates()[1], expected);

@@ -2,6 +2,7 @@
 
 mod admission;
 mod async_mode;
+mod control;
 mod exactly_once;
 mod pulls;
 mod ssp_mode;
@@ -203,6 +204,7 @@ pub(super) fn header(id: u64, base: u64) -> PushHeader {
         format: Format::Identity,
         entries: vec![],
         payload_bytes: 8,
+        controls: crate::ids::Revision(0),
         measured: Measured {
             fetch_s: 0.1,
             compute_s: 0.2,
@@ -256,6 +258,9 @@ fn show(action: &Action) -> String {
             verdict,
         } => format!("{}: push {push} {}", session.0, show_verdict(verdict)),
         Action::Proceed { session, push } => format!("{}: push {push} may go", session.0),
+        Action::Controls { session, controls } => {
+            format!("{}: r{} {}", session.0, controls.revision, controls.codec)
+        }
         Action::Emit(event) => show_event(event),
         Action::Finish => "finish".into(),
     }
@@ -281,6 +286,7 @@ fn show_event(event: &Event) -> String {
         Event::Leave(leave) => format!("log leave {}", leave.reason),
         Event::Update(update) => format!("log update v{}", update.version),
         Event::Eval(eval) => format!("log eval v{} {}", eval.version, eval.test_accuracy),
+        Event::Control(control) => format!("log control {}", control.reason),
         Event::RunEnd(end) => format!("log run_end {}", end.reason),
     }
 }

@@ -1,0 +1,62 @@
+//! `compression`, `staleness`, `error_feedback` and `optimizer`.
+
+use super::Rule;
+use crate::config::Config;
+
+pub(super) fn check(config: &Config, rule: &mut Rule<'_>) {
+    check_compression(config, rule);
+    check_staleness(config, rule);
+    check_optimizer(config, rule);
+}
+
+fn check_compression(config: &Config, rule: &mut Rule<'_>) {
+    let c = &config.compression;
+    rule(
+        c.rho > 0.0 && c.rho <= 1.0,
+        "compression.rho",
+        "must be above 0 and at most 1",
+    );
+    rule(
+        (2..=8).contains(&c.bits),
+        "compression.bits",
+        "must lie between 2 and 8",
+    );
+}
+
+fn check_staleness(config: &Config, rule: &mut Rule<'_>) {
+    let s = &config.staleness;
+    rule(
+        s.s_low <= s.s_max,
+        "staleness.s_max",
+        "must not be below staleness.s_low",
+    );
+    rule(
+        s.beta.is_finite() && s.beta >= 0.0,
+        "staleness.beta",
+        "must be a number, 0 or more",
+    );
+    rule(
+        !s.reclaim || config.error_feedback.enabled,
+        "staleness.reclaim",
+        "needs error_feedback.enabled = true: the residual is where the rest is put back",
+    );
+}
+
+fn check_optimizer(config: &Config, rule: &mut Rule<'_>) {
+    let o = &config.optimizer;
+    rule(
+        (0.0..1.0).contains(&o.momentum),
+        "optimizer.momentum",
+        "must be at least 0 and below 1",
+    );
+    rule(
+        !o.nesterov || o.momentum > 0.0,
+        "optimizer.nesterov",
+        "needs optimizer.momentum above 0",
+    );
+    rule(
+        o.weight_decay.is_finite() && o.weight_decay >= 0.0,
+        "optimizer.weight_decay",
+        "must be a number, 0 or more",
+    );
+}

@@ -1,0 +1,99 @@
+//! The controller as a fold over events: windows go in, decisions come out.
+
+mod decisions;
+mod histories;
+mod signals;
+
+use super::*;
+use crate::config::{CompressionMode, ControlPolicy};
+use crate::event::{Decision, Direction, Eval, Update};
+use crate::ids::{PushId, Version, WorkerId};
+
+/// Adaptive with Top-K at 0.25 and `s_max` 4; a decision every 10 s.
+pub(super) fn config(change: impl FnOnce(&mut Config)) -> Config {
+    let mut config = Config::default();
+    config.compression.mode = CompressionMode::Topk;
+    config.staleness.enabled = true;
+    config.staleness.s_max = 4;
+    config.controller.enabled = true;
+    config.controller.interval_s = 10.0;
+    change(&mut config);
+    assert_eq!(config::validate(&config), []);
+    config
+}
+
+pub(super) fn update(staleness: u64, payload_bytes: u64, elapsed_s: f64) -> Event {
+    Event::Update(Update {
+        worker_id: WorkerId(0),
+        version: Version(1),
+        staleness: Staleness(staleness),
+        payload_bytes,
+        received_bytes: payload_bytes,
+        fetch_s: 0.0,
+        compute_s: 0.0,
+        encode_s: 0.0,
+        decision: Decision::Accepted,
+        reason: None,
+        weight: 1.0,
+        residual_norm: 0.0,
+        loss: 0.0,
+        samples: 1,
+        push_id: PushId(1),
+        lr: 0.1,
+        controls_revision: Revision(0),
+        elapsed_s,
+    })
+}
+
+pub(super) fn rejected(elapsed_s: f64) -> Event {
+    changed(update(9, 0, elapsed_s), |update| {
+        update.decision = Decision::Rejected;
+    })
+}
+
+pub(super) fn changed(event: Event, change: impl FnOnce(&mut Update)) -> Event {
+    let Event::Update(mut update) = event else {
+        unreachable!()
+    };
+    change(&mut update);
+    Event::Update(update)
+}
+
+pub(super) fn eval(version: u64, test_loss: f64) -> Event {
+    Event::Eval(Eval {
+        version: Version(version),
+        test_accuracy: 0.5,
+        test_loss,
+        elapsed_s: 0.0,
+        reported_s: 5.0,
+        eval_s: 0.1,
+    })
+}
+
+/// Evaluations of the given losses, one after another.
+pub(super) fn evals(losses: &[f64]) -> Vec<Event> {
+    (1..)
+        .zip(losses)
+        .map(|(version, &loss)| eval(version, loss))
+        .collect()
+}
+
+/// Enough bytes in ten seconds that communication counts as the bottleneck.
+pub(super) fn pressure() -> Vec<Event> {
+    vec![update(0, 5_000_000, 0.0), update(0, 5_000_000, 10.0)]
+}
+
+/// The same pushes, and next to no bytes.
+pub(super) fn calm() -> Vec<Event> {
+    vec![update(0, 10, 0.0), update(0, 10, 10.0)]
+}
+
+/// The decisions of windows that are 10 s long.
+pub(super) fn decide(config: &Config, windows: &[Vec<Event>]) -> Vec<Control> {
+    let mut controller = Controller::new(config).unwrap();
+    let mut decide = |(window, events): (u32, &Vec<Event>)| {
+        events.iter().for_each(|event| controller.observe(event));
+        controller.decide(f64::from(window) * 10.0).unwrap()
+    };
+    (1..).zip(windows).map(&mut decide).collect()
+}
