@@ -129,6 +129,16 @@ impl Peer {
         let _ = within("room to send", self.outgoing.send(message(kind))).await;
     }
 
+    /// Says a push with its payload in pieces of `size` bytes, the first of which goes with the header.
+    pub async fn push_in_pieces(&self, mut header: v1::PushHeader, size: usize) {
+        let mut rest = header.data.split_off(size.min(header.data.len()));
+        self.say(Kind::Push(header)).await;
+        while !rest.is_empty() {
+            let piece = rest.split_to(size.min(rest.len()));
+            self.say(chunk(piece)).await;
+        }
+    }
+
     /// What the server says next; `None` when it ended the stream in peace.
     pub async fn hear(&mut self) -> Result<Option<Said>, Status> {
         let heard = within("the server to say something", self.incoming.message()).await?;

@@ -158,11 +158,11 @@ pub fn read_model(run: &Path, names: &[&str]) -> Vec<f32> {
 /// The updates in a log.
 #[must_use]
 pub fn updates(events: &[Event]) -> Vec<&Update> {
-    let update = |event| match event {
-        &Event::Update(ref update) => Some(update),
+    let updates = events.iter().filter_map(|event| match event {
+        Event::Update(update) => Some(update),
         _ => None,
-    };
-    events.iter().filter_map(update).collect()
+    });
+    updates.collect()
 }
 
 /// The updates of one worker in a log.

@@ -94,7 +94,7 @@ async fn half_a_push_changes_nothing_and_may_come_again() {
     let whole = push(1, before.at, &vec![1.0; 10_000]);
     let mut begun = whole.clone();
     begun.data = whole.data.slice(..4096);
-    peer.say(Kind::Push(begun.clone())).await;
+    peer.say(Kind::Push(begun)).await;
     for i in 1..5 {
         peer.say(chunk(whole.data.slice(4096 * i..4096 * (i + 1)))).await;
     }
@@ -103,10 +103,7 @@ async fn half_a_push_changes_nothing_and_may_come_again() {
 
     let mut again = Peer::trainer(&server.url(), &layout, 7).await;
     assert_eq!(again.pull().await, before, "not a bit has changed");
-    again.say(Kind::Push(begun)).await;
-    for part in whole.data[4096..].chunks(4096) {
-        again.say(chunk(part.to_vec())).await;
-    }
+    again.push_in_pieces(whole, 4096).await;
     let verdict = again.verdict().await;
     assert_eq!(
         (verdict.decision(), verdict.version),

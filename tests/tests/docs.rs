@@ -103,7 +103,7 @@ fn relative_links_lead_somewhere() {
 }
 
 /// What a heading's part of a document says, up to the next heading of the same level.
-fn part<'a>(text: &'a str, names: impl Fn(&str) -> bool) -> Option<&'a str> {
+fn part(text: &str, names: impl Fn(&str) -> bool) -> Option<&str> {
     let parts = text.split("\n#").skip(1);
     parts
         .into_iter()

@@ -127,8 +127,8 @@ async fn a_refusal_reaches_a_sender_in_mid_payload() {
         "{said:?}"
     );
     peer.say(Kind::Abort(v1::Abort {})).await;
-    peer.say(Kind::Push(push(3, (generation, version), &vec![0.0; 5 * ROWS])))
-        .await;
+    let whole = push(3, (generation, version), &vec![0.0; 5 * ROWS]);
+    peer.push_in_pieces(whole, 4096).await;
     let verdict = peer.verdict().await;
     assert_eq!((verdict.push_id, verdict.decision()), (3, v1::Decision::Accepted));
     peer.leave().await;

@@ -236,6 +236,10 @@ async fn a_push_that_is_malformed_ends_its_session_only() {
             "16 bytes; its format and entry counts make 24",
         ),
         (changed(&|h| h.data = vec![0; 164].into()), "164 bytes of 160"),
+        (
+            changed(&|h| h.data = vec![0; 1025].into()),
+            "1025 bytes of data in one message",
+        ),
         (vec![announced(80), chunk(vec![0; 84])], "164 bytes of 160"),
         (vec![announced(80), chunk(vec![])], "a chunk of 0 bytes"),
         (vec![announced(80), chunk(vec![0; 1025])], "a chunk of 1025 bytes"),
@@ -467,17 +471,20 @@ async fn initial_parameters_must_be_finite_and_another_may_send_them() {
     let mut server = TestServer::start(&[("workload.max_updates", "3")]);
     let mut peer = Peer::trainer(&server.url(), &task.tensors(), 5).await;
     assert!(peer.admitted.needs_parameters);
-    let second = Peer::trainer(&server.url(), &task.tensors(), 6).await;
+    let mut second = Peer::trainer(&server.url(), &task.tensors(), 6).await;
     assert!(!second.admitted.needs_parameters);
     // Not asked, so not heard.
     second.initialise(&[7.0; 40]).await;
+    // An answer to what comes after it says that it has been dealt with.
+    let early = push(1, (second.admitted.generation, 0), &[0.0; 40]);
+    second.say(Kind::Push(early)).await;
+    assert_eq!(second.verdict().await.reason(), v1::RejectReason::FutureVersion);
     let mut values = task.initial();
     values[39] = f32::NAN;
     peer.initialise(&values).await;
     let status = peer.end().await;
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().contains("40 finite values"), "{status:?}");
-    let mut second = second;
     let asked = second.hear().await.unwrap();
     assert!(matches!(asked, Some(Said::NeedParameters(_))), "{asked:?}");
     second.initialise(&task.initial()).await;
