@@ -99,11 +99,13 @@ impl Honest {
         Some(())
     }
 
-    /// Steps `count` times in a run that goes on.
+    /// Steps `count` times in a run that goes on; returns once all pushes are decided.
     pub async fn steps(&mut self, count: usize) {
         for _ in 0..count {
             self.step().await.unwrap();
         }
+        // What comes after a push is answered after it.
+        self.pull().await;
     }
 
     /// Trains until the run is over, and leaves.

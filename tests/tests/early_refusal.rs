@@ -52,7 +52,6 @@ async fn asking_first_costs_the_header_only() {
         asking.pull().await.unwrap();
         let at = blunt.pull().await.at;
         mover.steps(1).await;
-        mover.pull().await.unwrap();
         // The first time it does not know yet that it is too slow.
         asking.push().await;
         server.wait_for_updates_of(1, round as usize);
@@ -61,7 +60,6 @@ async fn asking_first_costs_the_header_only() {
     }
     // One that asks and is not stale is let through, and the next does not ask any more.
     asking.steps(2).await;
-    asking.pull().await.unwrap();
     let settled = asking.session.take_settled();
     let accepted = |settled: &&asgc_client::Settled| settled.verdict.decision == Decision::Accepted;
     assert_eq!((settled.len(), settled.iter().filter(accepted).count()), (6, 2));
@@ -101,12 +99,9 @@ async fn a_refusal_reaches_a_sender_in_mid_payload() {
     let mut server = strict("4096");
     let mut mover = Honest::join(&server.url(), task).await;
     mover.steps(1).await;
-    // Once the pull is answered, the push before it is decided.
-    mover.pull().await.unwrap();
     let mut peer = Peer::trainer(&server.url(), &task.tensors(), 5).await;
     let at = peer.pull().await.at;
     mover.steps(1).await;
-    mover.pull().await.unwrap();
     let mut begun = push(1, at, &vec![1.0; 5 * ROWS]);
     begun.data.truncate(4096);
     peer.say(Kind::Push(begun.clone())).await;
@@ -156,7 +151,6 @@ async fn the_client_stops_sending_when_the_verdict_comes() {
     let mut slow = Honest::join(&relay.url(), task).await;
     slow.pull().await.unwrap();
     mover.steps(1).await;
-    mover.pull().await.unwrap();
     relay.hold_after(Way::Up, 1 << 20);
     let watch = async {
         tokio::task::block_in_place(|| server.wait_for_updates_of(1, 1));
