@@ -139,14 +139,20 @@ impl TestServer {
     /// The values in `model.safetensors` of the tensors `names`, one after the other.
     #[must_use]
     pub fn model(&self, names: &[&str]) -> Vec<f32> {
-        let bytes = fs::read(self.run_folder().join("model.safetensors")).unwrap();
-        let file = SafeTensors::deserialize(&bytes).unwrap();
-        let mut values = Vec::new();
-        for name in names {
-            asgc_proto::bytes_to_floats(file.tensor(name).unwrap().data(), &mut values);
-        }
-        values
+        read_model(&self.run_folder(), names)
     }
+}
+
+/// The values in the model file of a run's folder of the tensors `names`, one after the other.
+#[must_use]
+pub fn read_model(run: &Path, names: &[&str]) -> Vec<f32> {
+    let bytes = fs::read(run.join("model.safetensors")).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let mut values = Vec::new();
+    for name in names {
+        asgc_proto::bytes_to_floats(file.tensor(name).unwrap().data(), &mut values);
+    }
+    values
 }
 
 /// The updates in a log.
@@ -197,7 +203,8 @@ pub fn launch(folder: &Path, settings: &[String], listen: &str) -> Process {
 }
 
 /// All whole lines of a log; empty while there is none.
-fn read_log(path: &Path) -> Vec<Event> {
+#[must_use]
+pub fn read_log(path: &Path) -> Vec<Event> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole
