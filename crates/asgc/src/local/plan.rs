@@ -292,6 +292,6 @@ mod tests {
                 );
             }
         }
-        assert_eq!(names.len(), 7);
+        assert_eq!(names.len(), 8);
     }
 }
