@@ -37,11 +37,12 @@ impl TestServer {
 
     fn await_ready(mut process: Process, folder: TempDir, settings: Vec<String>) -> Self {
         let endpoints = until("the server to be ready", || {
-            let ended = process.ended();
-            assert!(
-                ended.is_none(),
-                "the server ended ({ended:?}) before it was ready"
-            );
+            if let Some(status) = process.ended() {
+                panic!(
+                    "the server ended before it was ready: {status}\n{}",
+                    process.log()
+                );
+            }
             Endpoints::read(&folder.path().join("address.json"), process.id())
         });
         Self {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use asgc_core::config::Config;
+use asgc_core::event::Event;
 use asgc_tests::server::Settings;
 use asgc_tests::{TestServer, TestWorker, programs, scrape};
 use nix::sys::signal::Signal;
@@ -132,7 +133,7 @@ fn every_setting_is_described() {
     );
 }
 
-/// A short run that meets with every kind of event: two workers, an evaluator, rejections.
+/// A run that meets with every kind of event: two workers, an evaluator, rejections, a controller.
 const RUN: Settings<'_> = &[
     ("workload.batch_size", "8"),
     ("workload.num_workers", "2"),
@@ -140,7 +141,12 @@ const RUN: Settings<'_> = &[
     ("server.min_workers", "2"),
     ("staleness.enabled", "true"),
     ("staleness.s_low", "0"),
-    ("staleness.s_max", "0"),
+    ("staleness.s_max", "1"),
+    ("controller.s_max_bounds", "[1, 4]"),
+    ("compression.mode", "topk"),
+    ("error_feedback.enabled", "true"),
+    ("controller.enabled", "true"),
+    ("controller.interval_s", "0.1"),
 ];
 
 #[test]
@@ -152,6 +158,12 @@ fn every_metric_and_event_field_is_described() {
     let mut evaluator = TestWorker::evaluator(&server, &listen);
     server.wait_for_updates_of(0, 20);
     server.wait_for_updates_of(1, 20);
+    server.wait_for("the controller to decide", |events| {
+        events.iter().find_map(|event| match event {
+            Event::Control(_) => Some(()),
+            _ => None,
+        })
+    });
     let addresses = [workers[0].metrics_address(), evaluator.metrics_address()];
     let pages = addresses.iter().map(|address| scrape::metrics(address));
     let pages = pages.chain([server.metrics()]).collect::<Vec<_>>();
@@ -188,7 +200,15 @@ fn every_metric_and_event_field_is_described() {
         .iter()
         .map(|(kind, _)| kind.as_str())
         .collect::<BTreeSet<_>>();
-    for kind in ["run_start", "join", "leave", "update", "eval", "run_end"] {
+    for kind in [
+        "run_start",
+        "join",
+        "leave",
+        "update",
+        "eval",
+        "control",
+        "run_end",
+    ] {
         assert!(kinds.contains(kind), "the run had no {kind}");
     }
     let missing = fields
