@@ -73,10 +73,10 @@ bench: release ## Updates/s beside what forward and backward alone reach
 	target/release/asgc bench train configs/bench.toml
 
 .PHONY: headline
-headline: release ## The reference's headline strategies, one after the other; about 25 minutes
+headline: release ## The reference's headline strategies, one after the other; about 20 minutes
 	@scripts/fashion-mnist
 	for config in configs/fmnist_headline/*.toml; do target/release/asgc local $$config || exit; done
-	target/release/asgc summary results/{sync_sgd,async_plain,async_fixed_staleness,async_fixed_topk,async_topk_ef}
+	target/release/asgc summary results/{sync_sgd,async_plain,async_fixed_staleness,async_fixed_topk,async_topk_ef,adaptive}
 
 .PHONY: clean
 clean: ## Remove what was built; libtorch and data stay

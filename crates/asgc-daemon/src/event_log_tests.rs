@@ -22,12 +22,23 @@ fn lines(path: &Path) -> Vec<Event> {
         .collect()
 }
 
+/// Opens a log whose last holder is gone. Another test of this process may just be starting a program, which holds
+/// a copy of every open file, the lock among them, for the moment between fork and exec.
+fn open_after_close(dir: &Path) -> EventLog {
+    loop {
+        match EventLog::open(dir) {
+            Err(OpenError::InUse { .. }) => std::thread::yield_now(),
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
 #[test]
 fn writes_a_line_an_event_and_keeps_the_log_before() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("results/a");
     for round in 0..3 {
-        let log = EventLog::open(&run).unwrap();
+        let log = open_after_close(&run);
         log.write(event(round));
         log.write(event(round + 10));
         assert_eq!(log.close(LONG), Report { written: 2, lost: 0 });
@@ -58,8 +69,7 @@ fn a_second_server_is_refused_naming_the_holder() {
     // The refused one has not touched the log of the first.
     assert!(!dir.path().join(PREVIOUS_FILE).exists());
     assert_eq!(log.close(LONG).written, 1);
-    probe(dir.path()).unwrap();
-    assert!(EventLog::open(dir.path()).is_ok());
+    drop(open_after_close(dir.path()));
 }
 
 #[test]
@@ -67,7 +77,7 @@ fn what_a_crash_left_in_the_lock_file_holds_nobody_up() {
     let dir = tempfile::tempdir().unwrap();
     for left in ["", "1", "process 1 on somewhere\n", "\u{0}\u{0}"] {
         fs::write(dir.path().join(LOCK_FILE), left).unwrap();
-        drop(EventLog::open(dir.path()).unwrap());
+        drop(open_after_close(dir.path()));
     }
 }
 
