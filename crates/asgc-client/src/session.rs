@@ -161,7 +161,8 @@ impl Session {
         std::mem::take(&mut self.settled)
     }
 
-    /// Waits for parameters newer than those held, as long as the consistency mode wants.
+    /// Waits for parameters newer than those held, as long as the consistency mode wants. Once the future is dropped
+    /// before it is done, the session is good for [`Session::leave`] only: the answer would come later.
     pub async fn pull(&mut self) -> Result<Pulled, Error> {
         self.options.throttle.before_pull().await;
         loop {
