@@ -144,7 +144,7 @@ impl Session {
         self.worker.controls()
     }
 
-    /// L2 norm of the residual.
+    /// L2 norm of the residual after the last gradient was encoded.
     #[must_use]
     pub fn residual_norm(&self) -> f64 {
         self.worker.residual_norm()
@@ -190,15 +190,8 @@ impl Session {
             size_bytes,
             data: bytes::Bytes::new(),
         };
-        let sent = match self
-            .link
-            .send(worker_message::Kind::InitialParameters(header))
-            .await
-        {
-            Ok(()) => upload::rest(&mut self.link, &bytes, 0).await,
-            Err(meaning) => Err(meaning),
-        };
-        match sent {
+        let header = worker_message::Kind::InitialParameters(header);
+        match upload::whole(&mut self.link, header, &bytes).await {
             Ok(()) => Ok(()),
             // The server will ask again, this worker or another.
             Err(meaning) => self.recover_unless_over(meaning).await,
@@ -250,11 +243,8 @@ impl Session {
             buffers_bytes: evaluation.buffers.len() as u64,
             data: bytes::Bytes::new(),
         };
-        let sent = match self.link.send(worker_message::Kind::Evaluation(header)).await {
-            Ok(()) => upload::rest(&mut self.link, &evaluation.buffers, 0).await,
-            Err(meaning) => Err(meaning),
-        };
-        match sent {
+        let header = worker_message::Kind::Evaluation(header);
+        match upload::whole(&mut self.link, header, &evaluation.buffers).await {
             Ok(()) => Ok(()),
             Err(meaning) => self.recover_unless_over(meaning).await,
         }

@@ -82,10 +82,14 @@ fn settles(said: &server_message::Kind, push: PushId, heard: &mut Heard) -> bool
     on_this
 }
 
-/// Sends `bytes` as chunks behind a header that went out with `sent` of them.
-pub(crate) async fn rest(link: &mut Link, bytes: &Bytes, sent: usize) -> Result<(), Meaning> {
-    let rest = bytes.slice(sent..);
-    for data in chunks(&rest, link.chunk_bytes()) {
+/// Sends `header` and behind it `bytes` as chunks, whatever the server says meanwhile.
+pub(crate) async fn whole(
+    link: &mut Link,
+    header: worker_message::Kind,
+    bytes: &Bytes,
+) -> Result<(), Meaning> {
+    link.send(header).await?;
+    for data in chunks(bytes, link.chunk_bytes()) {
         link.send(worker_message::Kind::Chunk(v1::Chunk { data })).await?;
     }
     Ok(())

@@ -86,6 +86,8 @@ pub struct Worker {
     compressor: Compressor,
     generation: Option<Generation>,
     last_push: PushId,
+    /// Kept, since it costs a pass over all parameters.
+    residual_norm: f64,
     in_flight: BTreeMap<PushId, Push>,
     /// The last verdict refused a push for being late: the next one asks before it sends its payload.
     asks_first: bool,
@@ -101,6 +103,7 @@ impl Worker {
             settings,
             generation: None,
             last_push: PushId(0),
+            residual_norm: 0.0,
             in_flight: BTreeMap::new(),
             asks_first: false,
         }
@@ -159,10 +162,10 @@ impl Worker {
         self.compressor.residual()
     }
 
-    /// L2 norm of the residual over all tensors.
+    /// L2 norm of the residual over all tensors, after the last gradient was encoded.
     #[must_use]
     pub fn residual_norm(&self) -> f64 {
-        self.compressor.residual_norm()
+        self.residual_norm
     }
 
     fn joined(&mut self, generation: Generation, out: &mut Vec<Action>) {
@@ -190,6 +193,7 @@ impl Worker {
         match self.compressor.compress(gradient, self.controls.codec, id.0) {
             Err(unfit) => out.push(Action::Unfit(unfit)),
             Ok(payload) => {
+                self.residual_norm = self.compressor.residual_norm();
                 let header = PushHeader {
                     push: id,
                     generation,
@@ -199,7 +203,7 @@ impl Worker {
                     payload_bytes: payload.bytes.len() as u64,
                     controls: self.controls.revision,
                     measured: Measured {
-                        residual_norm: self.compressor.residual_norm(),
+                        residual_norm: self.residual_norm,
                         ..measured
                     },
                 };
