@@ -3,6 +3,11 @@
 //! Events are the single source of every table, plot, metric and decision. Fields are added, never
 //! renamed. Times are seconds since the run's start; sizes are bytes.
 
+mod control;
+
+pub use control::{Control, Direction, LinkReport, LossSource, Operator, Override, WorkerControl};
+
+use crate::config::Config;
 use crate::ids::{Generation, PushId, Revision, Staleness, Version, WorkerId};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
@@ -68,6 +73,9 @@ pub struct RunStart {
     pub max_updates: u64,
     /// Accuracy whose first reaching is reported.
     pub target_accuracy: Option<f64>,
+    /// The whole configuration, so that the log can be replayed; absent in logs of older programs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub config: Option<Box<Config>>,
 }
 
 /// JSON's keys are strings, and inside a tagged enum serde does not turn them back into numbers.
@@ -221,6 +229,30 @@ pub struct Update {
     /// The revision of the controls that the push was encoded under.
     #[serde(default)]
     pub controls_revision: Revision,
+    /// The version that the gradient was computed from.
+    #[serde(default)]
+    pub base_version: Version,
+    /// L2 norm of the gradient, before the residual was added to it.
+    #[serde(default, deserialize_with = "or_nan")]
+    pub gradient_norm: f64,
+    /// Signed sum of what the bound on the residual took away since the push before.
+    #[serde(default, deserialize_with = "or_nan")]
+    pub residual_dropped: f64,
+    /// L2 norm of the same.
+    #[serde(default, deserialize_with = "or_nan")]
+    pub residual_dropped_norm: f64,
+    /// Seconds the server took to check and decode the payload; 0 when it was refused early.
+    #[serde(default)]
+    pub decode_s: f64,
+    /// Round trip of an empty message, as the worker last measured it.
+    #[serde(default)]
+    pub rtt_s: Option<f64>,
+    /// Payload of the earlier push that `upload_s` is about.
+    #[serde(default)]
+    pub upload_bytes: Option<u64>,
+    /// Seconds that those bytes took beyond the round trip and the server's own time.
+    #[serde(default)]
+    pub upload_s: Option<f64>,
     /// Seconds since the start.
     pub elapsed_s: f64,
 }
@@ -243,69 +275,6 @@ pub struct Eval {
     /// Seconds that the evaluation took.
     #[serde(deserialize_with = "or_nan")]
     pub eval_s: f64,
-}
-
-/// Where a decision of the controller leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// More of every gradient, less staleness.
-    Safer,
-    /// As it is.
-    Hold,
-    /// Less of every gradient, more staleness.
-    Aggressive,
-}
-
-impl Direction {
-    /// The name in logs and metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Safer => "safer",
-            Self::Hold => "hold",
-            Self::Aggressive => "aggressive",
-        }
-    }
-}
-
-/// The controller decided: what it saw in its window, and what it made of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Control {
-    /// Seconds since the start.
-    pub elapsed_s: f64,
-    /// `threshold` or `score`.
-    pub policy: String,
-    /// Last less first test loss; `null` with fewer than two evaluations.
-    pub loss_trend: Option<f64>,
-    /// Loss rebound: mean upward move between consecutive evaluations; `null` as above.
-    pub loss_variability: Option<f64>,
-    /// Over all pushes.
-    pub mean_staleness: f64,
-    /// Rejected share of the pushes.
-    pub rejected_frac: f64,
-    /// Payload bytes a second.
-    pub bytes_per_s: f64,
-    /// Pushes a second, rejected ones included.
-    pub updates_per_s: f64,
-    /// Population variance of the residual's norm.
-    pub residual_norm_var: f64,
-    /// The codec: what the next two are.
-    pub compression_mode: String,
-    /// `rho` or bits before; `null` for identity.
-    pub old_compression: Option<f64>,
-    /// `rho` or bits from here on; `null` for identity.
-    pub new_compression: Option<f64>,
-    /// `s_max` before.
-    pub old_s_max: u64,
-    /// `s_max` from here on.
-    pub new_s_max: u64,
-    /// Where it leads, also where a bound holds it.
-    pub direction: Direction,
-    /// Why, in words.
-    pub reason: String,
-    /// The revision of the controls from here on; pushes carry the one that they were encoded under.
-    pub revision: Revision,
 }
 
 /// The sums of a run.
@@ -370,6 +339,7 @@ mod tests {
             layout: "l".into(),
             max_updates: 1,
             target_accuracy: None,
+            config: Some(Box::default()),
         });
         let line = serde_json::to_string(&start).unwrap();
         assert!(line.starts_with(r#"{"event":"run_start","#), "{line}");

@@ -19,6 +19,32 @@ pub struct Measured {
     pub loss: f64,
     /// Samples in the batch.
     pub samples: u32,
+    /// L2 norm of the gradient, before the residual was added to it.
+    pub gradient_norm: f64,
+    /// What the bound on the residual took away since the push before.
+    pub dropped: Dropped,
+    /// The link, as an earlier push found it.
+    pub link: Option<LinkSample>,
+}
+
+/// Gradient mass that the bound on a residual took away: no longer owed to anybody.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Dropped {
+    /// Signed sum of the entries, so that the conservation of gradient mass can be checked with what was dropped.
+    pub sum: f64,
+    /// L2 norm; of several drops, the sum of their norms.
+    pub norm: f64,
+}
+
+/// One payload's way to the server, as its worker timed it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkSample {
+    /// Round trip of a message without content, in seconds.
+    pub rtt_s: f64,
+    /// Length of the payload.
+    pub upload_bytes: u64,
+    /// Seconds from the encoded payload to its verdict, less the round trip and the time that the server held it.
+    pub upload_s: f64,
 }
 
 /// What goes ahead of a payload.

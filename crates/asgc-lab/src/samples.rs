@@ -25,6 +25,7 @@ pub(crate) fn start() -> Event {
         layout: "abc".into(),
         max_updates: 3,
         target_accuracy: Some(0.85),
+        config: None,
     })
 }
 
@@ -47,6 +48,14 @@ pub(crate) fn update(worker: u32, version: u64, staleness: u64, elapsed_s: f64) 
         push_id: PushId(1),
         lr: 0.05,
         controls_revision: Revision(0),
+        base_version: Version(version.saturating_sub(staleness + 1)),
+        gradient_norm: 1.0,
+        residual_dropped: 0.0,
+        residual_dropped_norm: 0.0,
+        decode_s: 0.0,
+        rtt_s: None,
+        upload_bytes: None,
+        upload_s: None,
         elapsed_s,
     }
 }

@@ -11,7 +11,7 @@ use asgc_core::config::Role;
 use asgc_core::event::{Decision, RejectReason};
 use asgc_core::ids::{Generation, Incarnation, PushId, Revision, Staleness, Version, WorkerId};
 use asgc_core::layout::{Layout, TensorSpec};
-use asgc_core::push::{Measured, PushHeader, Verdict};
+use asgc_core::push::{Dropped, LinkSample, Measured, PushHeader, Verdict};
 use asgc_core::server::{Joining, Pull};
 use bytes::Bytes;
 
@@ -160,7 +160,23 @@ pub fn push_header(message: v1::PushHeader) -> Result<PushHeader, Malformed> {
             residual_norm: figure(message.residual_norm),
             loss: figure(message.loss),
             samples: message.samples,
+            gradient_norm: figure(message.gradient_norm),
+            dropped: Dropped {
+                sum: figure(message.residual_dropped),
+                norm: figure(message.residual_dropped_norm),
+            },
+            link: message.link.and_then(link_sample),
         },
+    })
+}
+
+/// `None` where it cannot have been measured.
+fn link_sample(message: v1::LinkSample) -> Option<LinkSample> {
+    let is_time = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
+    (is_time(message.rtt_s) && is_time(message.upload_s)).then_some(LinkSample {
+        rtt_s: message.rtt_s,
+        upload_bytes: message.upload_bytes,
+        upload_s: message.upload_s,
     })
 }
 
@@ -208,6 +224,14 @@ pub fn push_message(header: &PushHeader, asks_first: bool, data: Bytes) -> v1::P
         loss: measured.loss,
         samples: measured.samples,
         controls_revision: header.controls.0,
+        gradient_norm: measured.gradient_norm,
+        residual_dropped: measured.dropped.sum,
+        residual_dropped_norm: measured.dropped.norm,
+        link: measured.link.map(|link| v1::LinkSample {
+            rtt_s: link.rtt_s,
+            upload_bytes: link.upload_bytes,
+            upload_s: link.upload_s,
+        }),
         data,
     }
 }
@@ -235,9 +259,9 @@ pub fn verdict(message: &v1::Verdict) -> Result<(PushId, Verdict), Malformed> {
     Ok((PushId(message.push_id), verdict))
 }
 
-/// The message of a verdict.
+/// The message of a verdict that the server needed `held_s` seconds for.
 #[must_use]
-pub fn verdict_message(push: PushId, verdict: &Verdict) -> v1::Verdict {
+pub fn verdict_message(push: PushId, verdict: &Verdict, held_s: f64) -> v1::Verdict {
     let decision = match verdict.decision {
         Decision::Accepted => v1::Decision::Accepted,
         Decision::Downweighted => v1::Decision::Downweighted,
@@ -253,6 +277,7 @@ pub fn verdict_message(push: PushId, verdict: &Verdict) -> v1::Verdict {
         weight: verdict.weight,
         staleness: verdict.staleness.0,
         version: verdict.version.0,
+        held_s,
     }
 }
 
@@ -372,7 +397,7 @@ mod tests {
                 decision: Decision::Rejected, reason: reason(n).unwrap(), weight,
                 staleness: Staleness(tau), version: Version(v),
             };
-            prop_assert_eq!(verdict(&verdict_message(PushId(id), &sent)).unwrap(), (PushId(id), sent));
+            prop_assert_eq!(verdict(&verdict_message(PushId(id), &sent, 0.5)).unwrap(), (PushId(id), sent));
             let header = PushHeader {
                 push: PushId(id), generation: Generation(tau), base: Version(v), format: Format::TopK,
                 entries: vec![1, 2], payload_bytes: v, controls: Revision(tau),

@@ -1,13 +1,14 @@
 //! One session's messages, reassembled from chunks and checked, off the owner's thread.
 
 use crate::metrics::Metrics;
+use crate::outbox::Outbox;
 use crate::owner::Command;
 use asgc_core::codec::{Payload, PayloadError};
 use asgc_core::ids::Version;
 use asgc_core::layout::Layout;
 use asgc_core::push::PushHeader;
 use asgc_core::server::{Evaluation, Input, Pushed, SessionId};
-use asgc_proto::v1::{self, worker_message::Kind};
+use asgc_proto::v1::{self, server_message, worker_message::Kind};
 use asgc_proto::{bytes_to_floats, convert};
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub(crate) struct Inbound {
     pub(crate) chunk_bytes: usize,
     pub(crate) queue: mpsc::Sender<Command>,
     pub(crate) metrics: Arc<Metrics>,
+    outbox: Arc<Outbox>,
     upload: Option<(Upload, Assembly)>,
 }
 
@@ -63,7 +65,7 @@ impl Inbound {
         session: SessionId,
         layout: Arc<Layout>,
         chunk_bytes: usize,
-        (queue, metrics): (mpsc::Sender<Command>, Arc<Metrics>),
+        (queue, metrics, outbox): (mpsc::Sender<Command>, Arc<Metrics>, Arc<Outbox>),
     ) -> Self {
         Self {
             session,
@@ -71,6 +73,7 @@ impl Inbound {
             chunk_bytes,
             queue,
             metrics,
+            outbox,
             upload: None,
         }
     }
@@ -111,6 +114,12 @@ impl Inbound {
             Kind::Chunk(chunk) => self.append(chunk.data).await,
             Kind::Abort(_) => {
                 self.upload = None;
+                Ok(())
+            }
+            // Answered here, past the owner's queue: it measures the link and nothing else.
+            Kind::Ping(ping) => {
+                self.outbox
+                    .urgent(server_message::Kind::Pong(v1::Pong { id: ping.id }));
                 Ok(())
             }
             Kind::Leave(leave) => {
@@ -202,8 +211,14 @@ impl Inbound {
         let session = self.session;
         match upload {
             Upload::Push { header, began } => {
+                let arrived = Instant::now();
                 let payload = self.check(&header, bytes)?;
-                let pushed = Box::new(Pushed { header, payload });
+                let decode_s = arrived.elapsed().as_secs_f64();
+                let pushed = Box::new(Pushed {
+                    header,
+                    payload,
+                    decode_s,
+                });
                 self.send(Command::Push {
                     input: Input::Push { session, pushed },
                     began,

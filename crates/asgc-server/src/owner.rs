@@ -146,7 +146,7 @@ impl Owner {
                     urgent(
                         members,
                         session,
-                        Kind::Verdict(convert::verdict_message(push, &verdict)),
+                        Kind::Verdict(convert::verdict_message(push, &verdict, 0.0)),
                     );
                 }
                 Action::Controls { session, controls } => {

@@ -187,7 +187,7 @@ impl Shared {
             layout,
             outbox,
         } = pending;
-        let lines = (self.queue.clone(), Arc::clone(&self.metrics));
+        let lines = (self.queue.clone(), Arc::clone(&self.metrics), Arc::clone(&outbox));
         let mut inbound = Inbound::new(session, layout, self.chunk_bytes, lines);
         let reason = loop {
             let message = tokio::select! {

@@ -16,14 +16,15 @@ mod identity;
 mod payload;
 mod piece;
 mod quantize;
+mod text;
 mod topk;
 
 pub use encode::{Encoder, NonFinite};
 pub use payload::{CheckedPayload, Payload, PayloadError};
+pub use text::NotACodec;
 
 use crate::ids::{Bits, Density};
 use crate::layout::Layout;
-use std::fmt;
 
 /// How a push is compressed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,16 +57,6 @@ impl Codec {
             Self::Quantize(_) => n as u64 + 4,
         };
         layout.ranges().map(|range| piece(range.len())).sum()
-    }
-}
-
-impl fmt::Display for Codec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Identity => f.write_str("identity"),
-            Self::TopK(rho) => write!(f, "topk(rho={})", rho.get()),
-            Self::Quantize(bits) => write!(f, "quantize(bits={})", bits.get()),
-        }
     }
 }
 

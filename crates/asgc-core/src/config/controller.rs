@@ -13,6 +13,8 @@ pub enum ControlPolicy {
     Threshold,
     /// The signals are weighed against each other.
     Score,
+    /// Each worker compresses as hard as its own link demands, and no harder.
+    Budget,
 }
 
 impl ControlPolicy {
@@ -22,6 +24,7 @@ impl ControlPolicy {
         match self {
             Self::Threshold => "threshold",
             Self::Score => "score",
+            Self::Budget => "budget",
         }
     }
 }
@@ -34,6 +37,8 @@ pub struct Controller {
     pub enabled: bool,
     /// Seconds between decisions.
     pub interval_s: f64,
+    /// Versions between decisions, instead of seconds.
+    pub interval_versions: Option<u64>,
     /// How decisions are come to.
     pub policy: ControlPolicy,
     /// Moves `compression.rho` or `compression.bits`.
@@ -64,6 +69,16 @@ pub struct Controller {
     pub max_delta_bits: u8,
     /// Largest step of `s_max` in one decision.
     pub max_delta_s_max: u64,
+    /// `budget`: share of a worker's step that its upload may take.
+    pub comm_share_max: f64,
+    /// `budget`: factor by which `rho` may change in one decision.
+    pub max_factor_rho: f64,
+    /// `budget`: fall of the test accuracy below its best that is let pass.
+    pub accuracy_drop_max: f64,
+    /// `budget`: residual norm over gradient norm that is let pass.
+    pub residual_ratio_max: f64,
+    /// `budget`: noise of compression times staleness that is let pass.
+    pub noise_max: f64,
 }
 
 impl Default for Controller {
@@ -71,6 +86,7 @@ impl Default for Controller {
         Self {
             enabled: false,
             interval_s: 30.0,
+            interval_versions: None,
             policy: ControlPolicy::Threshold,
             adapt_compression: true,
             adapt_staleness: true,
@@ -86,6 +102,11 @@ impl Default for Controller {
             max_delta_rho: 0.05,
             max_delta_bits: 1,
             max_delta_s_max: 1,
+            comm_share_max: 0.1,
+            max_factor_rho: 4.0,
+            accuracy_drop_max: 0.02,
+            residual_ratio_max: 50.0,
+            noise_max: 1000.0,
         }
     }
 }

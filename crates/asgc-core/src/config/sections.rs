@@ -156,6 +156,8 @@ pub struct Compression {
     pub rho: f64,
     /// Width of an entry under `quantize`, 2 to 8.
     pub bits: u8,
+    /// Workers whose link makes it slower than sending everything do not compress.
+    pub auto: bool,
 }
 
 impl Default for Compression {
@@ -164,6 +166,7 @@ impl Default for Compression {
             mode: CompressionMode::Identity,
             rho: 0.25,
             bits: 8,
+            auto: false,
         }
     }
 }
@@ -207,12 +210,41 @@ impl Default for Staleness {
     }
 }
 
+/// How a residual is kept from growing without end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResidualBound {
+    /// Not at all: nothing is ever dropped.
+    None,
+    /// Its norm is held to `cap` times the mean norm of the worker's gradients.
+    Cap,
+    /// Each rejection drops the share `decay` of it.
+    Decay,
+}
+
 /// Whether what compression leaves out is kept for later pushes.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ErrorFeedback {
     /// On or off.
     pub enabled: bool,
+    /// What keeps the residual of a worker that is nearly always rejected from growing without end.
+    pub bound: ResidualBound,
+    /// `cap`: the largest norm of the residual, in mean gradient norms.
+    pub cap: f64,
+    /// `decay`: the share of the residual that each rejection drops, in (0, 1].
+    pub decay: f64,
+}
+
+impl Default for ErrorFeedback {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            bound: ResidualBound::Cap,
+            cap: 100.0,
+            decay: 0.1,
+        }
+    }
 }
 
 /// Learning rate over versions.

@@ -116,6 +116,11 @@ impl Controller {
             direction: verdict.direction,
             reason: verdict.reason,
             revision: self.revision,
+            loss_source: signals.loss.map(|_| crate::event::LossSource::Test),
+            accuracy_drop: None,
+            rho_floor: None,
+            workers: Vec::new(),
+            operator: None,
         }
     }
 }

@@ -42,6 +42,7 @@ pub fn judge(config: &Controller, signals: &Signals, streak: &mut u32) -> Verdic
         _ if signals.pushes == 0 => (Direction::Hold, "hold (no pushes)".to_owned()),
         ControlPolicy::Threshold => threshold(config, signals, streak),
         ControlPolicy::Score => score(config, signals),
+        ControlPolicy::Budget => (Direction::Hold, "hold".to_owned()),
     };
     if signals.loss.is_none() {
         reason.push_str(", no loss signal");

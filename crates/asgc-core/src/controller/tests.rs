@@ -41,6 +41,14 @@ pub(super) fn update(staleness: u64, payload_bytes: u64, elapsed_s: f64) -> Even
         push_id: PushId(1),
         lr: 0.1,
         controls_revision: Revision(0),
+        base_version: Version(0),
+        gradient_norm: 1.0,
+        residual_dropped: 0.0,
+        residual_dropped_norm: 0.0,
+        decode_s: 0.0,
+        rtt_s: None,
+        upload_bytes: None,
+        upload_s: None,
         elapsed_s,
     })
 }

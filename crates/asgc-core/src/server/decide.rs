@@ -24,33 +24,32 @@ pub(super) struct Ruling {
     verdict: Verdict,
     lr: f64,
     received_bytes: u64,
+    decode_s: f64,
 }
 
 impl Ruling {
     /// Applied; the payload arrived whole.
-    pub(super) fn applied(verdict: Verdict, lr: f64, header: &PushHeader) -> Self {
+    pub(super) fn applied(verdict: Verdict, lr: f64, pushed: &Pushed) -> Self {
         Self {
             verdict,
             lr,
-            received_bytes: header.payload_bytes,
+            received_bytes: pushed.header.payload_bytes,
+            decode_s: pushed.decode_s,
         }
     }
 
     /// Rejected, after the payload arrived whole.
-    pub(super) fn rejected(reason: RejectReason, tau: Staleness, v: Version, header: &PushHeader) -> Self {
-        let verdict = Verdict::rejected(reason, tau, v);
-        Self {
-            verdict,
-            lr: 0.0,
-            received_bytes: header.payload_bytes,
-        }
+    pub(super) fn rejected(reason: RejectReason, tau: Staleness, v: Version, pushed: &Pushed) -> Self {
+        Self::applied(Verdict::rejected(reason, tau, v), 0.0, pushed)
     }
 
-    /// Ruled on before the whole payload arrived.
-    fn early(self, received_bytes: u64) -> Self {
+    /// Rejected before the whole payload arrived.
+    fn early(reason: RejectReason, tau: Staleness, v: Version, received_bytes: u64) -> Self {
         Self {
+            verdict: Verdict::rejected(reason, tau, v),
+            lr: 0.0,
             received_bytes,
-            ..self
+            decode_s: 0.0,
         }
     }
 }
@@ -78,7 +77,7 @@ impl Server {
                 verdict,
             }),
             Outlook::Refused(reason, tau) => {
-                let ruling = Ruling::rejected(reason, tau, self.version, header).early(received_bytes);
+                let ruling = Ruling::early(reason, tau, self.version, received_bytes);
                 self.reject(worker, header, ruling, out);
             }
             Outlook::Welcome(..) => {
@@ -101,7 +100,7 @@ impl Server {
         if self.round.holds(worker, push) {
             return;
         }
-        let rejected = |reason, tau| Ruling::rejected(reason, tau, self.version, header);
+        let rejected = |reason, tau| Ruling::rejected(reason, tau, self.version, &pushed);
         match (self.outlook(worker, header), &pushed.payload) {
             (Outlook::Repeated(verdict), _) => out.push(Action::Verdict {
                 session,
@@ -121,7 +120,7 @@ impl Server {
                 self.version = self.version.next();
                 self.tally.applied += 1;
                 let verdict = Verdict::applied(weight, tau, self.version);
-                self.settle(worker, header, Ruling::applied(verdict, lr, header), out);
+                self.settle(worker, header, Ruling::applied(verdict, lr, &pushed), out);
                 self.after_update(out);
             }
         }
@@ -236,6 +235,14 @@ fn update_event(worker: WorkerId, header: &PushHeader, ruling: &Ruling, elapsed_
         push_id: header.push,
         lr: ruling.lr,
         controls_revision: header.controls,
+        base_version: header.base,
+        gradient_norm: measured.gradient_norm,
+        residual_dropped: measured.dropped.sum,
+        residual_dropped_norm: measured.dropped.norm,
+        decode_s: ruling.decode_s,
+        rtt_s: measured.link.map(|link| link.rtt_s),
+        upload_bytes: measured.link.map(|link| link.upload_bytes),
+        upload_s: measured.link.map(|link| link.upload_s),
         elapsed_s,
     }
 }

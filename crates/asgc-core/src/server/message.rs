@@ -51,6 +51,8 @@ pub struct Pushed {
     pub header: PushHeader,
     /// The payload; `None` where its values are not finite.
     pub payload: Option<CheckedPayload>,
+    /// Seconds that checking and decoding it took.
+    pub decode_s: f64,
 }
 
 /// What an evaluator measured.

@@ -245,6 +245,7 @@ impl Server {
                 .map_or_else(String::new, |layout| layout.fingerprint().to_string()),
             max_updates: workload.max_updates,
             target_accuracy: workload.target_accuracy,
+            config: Some(Box::new(self.config.clone())),
         }
     }
 

@@ -76,12 +76,7 @@ impl Server {
                 weight,
                 ..Verdict::applied(1.0, Staleness(0), self.version)
             };
-            self.settle(
-                worker,
-                &pushed.header,
-                Ruling::applied(verdict, lr, &pushed.header),
-                out,
-            );
+            self.settle(worker, &pushed.header, Ruling::applied(verdict, lr, &pushed), out);
         }
         self.after_update(out);
     }

@@ -58,7 +58,7 @@ impl Server {
         };
         // A round that was under way never comes about.
         for (worker, pushed) in self.round.take() {
-            let ruling = Ruling::rejected(RejectReason::Stopped, Staleness(0), self.version, &pushed.header);
+            let ruling = Ruling::rejected(RejectReason::Stopped, Staleness(0), self.version, &pushed);
             self.settle(worker, &pushed.header, ruling, out);
         }
         self.answer_waiting(out);

@@ -203,6 +203,7 @@ impl Simulation {
                 let pushed = Pushed {
                     header: push.header,
                     payload: (!spoilt).then_some(payload),
+                    decode_s: 0.0,
                 };
                 server::Input::Push {
                     session,

@@ -98,6 +98,11 @@ mod tests {
             direction,
             reason: "hold".into(),
             revision: Revision(0),
+            loss_source: None,
+            accuracy_drop: None,
+            rho_floor: None,
+            workers: vec![],
+            operator: None,
         }
     }
 

@@ -23,6 +23,11 @@ fn check_signals(config: &Config, rule: &mut Rule<'_>) {
         "must be at least 0.1 seconds",
     );
     rule(
+        c.interval_versions != Some(0),
+        "controller.interval_versions",
+        "must be at least 1; leave it out to decide every controller.interval_s",
+    );
+    rule(
         c.instability_persistence > 0,
         "controller.instability_persistence",
         "must be at least 1 window",
@@ -31,6 +36,9 @@ fn check_signals(config: &Config, rule: &mut Rule<'_>) {
         (c.worsen_tol, "controller.worsen_tol"),
         (c.variability_tol, "controller.variability_tol"),
         (c.comm_pressure_min, "controller.comm_pressure_min"),
+        (c.accuracy_drop_max, "controller.accuracy_drop_max"),
+        (c.residual_ratio_max, "controller.residual_ratio_max"),
+        (c.noise_max, "controller.noise_max"),
     ];
     for (value, path) in tolerances {
         rule(positive(value), path, "must be a number, 0 or more");
@@ -82,6 +90,16 @@ fn check_steps(config: &Config, rule: &mut Rule<'_>) {
         c.max_delta_s_max > 0,
         "controller.max_delta_s_max",
         "must be at least 1; to hold s_max, set controller.adapt_staleness = false",
+    );
+    rule(
+        c.comm_share_max > 0.0 && c.comm_share_max < 1.0,
+        "controller.comm_share_max",
+        "is a share of a step, above 0 and below 1",
+    );
+    rule(
+        c.max_factor_rho > 1.0 && c.max_factor_rho.is_finite(),
+        "controller.max_factor_rho",
+        "must be above 1; to hold rho, set controller.adapt_compression = false",
     );
 }
 
@@ -170,6 +188,23 @@ mod tests {
         check_key(|c| c.max_delta_rho = 0.0, &["controller.max_delta_rho"]);
         check_key(|c| c.max_delta_bits = 0, &["controller.max_delta_bits"]);
         check_key(|c| c.max_delta_s_max = 0, &["controller.max_delta_s_max"]);
+        check_key(|c| c.interval_versions = Some(1), &[]);
+        check_key(
+            |c| c.interval_versions = Some(0),
+            &["controller.interval_versions"],
+        );
+        check_key(|c| c.comm_share_max = 0.99, &[]);
+        check_key(|c| c.comm_share_max = 1.0, &["controller.comm_share_max"]);
+        check_key(|c| c.comm_share_max = 0.0, &["controller.comm_share_max"]);
+        check_key(|c| c.max_factor_rho = 1.0, &["controller.max_factor_rho"]);
+        check_key(|c| c.accuracy_drop_max = -0.1, &["controller.accuracy_drop_max"]);
+        check_key(
+            |c| c.residual_ratio_max = f64::NAN,
+            &["controller.residual_ratio_max"],
+        );
+        check_key(|c| c.noise_max = f64::INFINITY, &["controller.noise_max"]);
+        check(|c| c.error_feedback.cap = 0.0, &["error_feedback.cap"]);
+        check(|c| c.error_feedback.decay = 1.1, &["error_feedback.decay"]);
     }
 
     #[test]

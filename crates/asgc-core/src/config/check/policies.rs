@@ -6,6 +6,7 @@ use crate::config::Config;
 pub(super) fn check(config: &Config, rule: &mut Rule<'_>) {
     check_compression(config, rule);
     check_staleness(config, rule);
+    check_residual(config, rule);
     check_optimizer(config, rule);
 }
 
@@ -39,6 +40,20 @@ fn check_staleness(config: &Config, rule: &mut Rule<'_>) {
         !s.reclaim || config.error_feedback.enabled,
         "staleness.reclaim",
         "needs error_feedback.enabled = true: the residual is where the rest is put back",
+    );
+}
+
+fn check_residual(config: &Config, rule: &mut Rule<'_>) {
+    let e = &config.error_feedback;
+    rule(
+        e.cap.is_finite() && e.cap > 0.0,
+        "error_feedback.cap",
+        "must be above 0; to drop nothing, set error_feedback.bound = \"none\"",
+    );
+    rule(
+        e.decay > 0.0 && e.decay <= 1.0,
+        "error_feedback.decay",
+        "is a share above 0 and at most 1; to drop nothing, set error_feedback.bound = \"none\"",
     );
 }
 

@@ -88,6 +88,14 @@ fn an_update_says_all_about_its_push() {
         push_id: PushId(4),
         lr: 0.5,
         controls_revision: crate::ids::Revision(3),
+        base_version: Version(0),
+        gradient_norm: 0.7,
+        residual_dropped: -0.8,
+        residual_dropped_norm: 0.9,
+        decode_s: 0.001,
+        rtt_s: Some(0.01),
+        upload_bytes: Some(12),
+        upload_s: Some(0.02),
         elapsed_s: 1.5,
     };
     assert_eq!(*bench.updates()[1], expected);
@@ -99,6 +107,7 @@ fn an_update_says_all_about_its_push() {
         weight: 0.0,
         push_id: PushId(5),
         lr: 0.0,
+        decode_s: 0.0,
         ..expected
     };
     assert_eq!(*bench.updates()[2], refused, "refused at its header");

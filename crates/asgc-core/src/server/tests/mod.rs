@@ -15,7 +15,7 @@ use crate::config::Role;
 use crate::event::Update;
 use crate::ids::{Incarnation, PushId, WorkerId};
 use crate::layout::TensorSpec;
-use crate::push::{Measured, PushHeader, Verdict};
+use crate::push::{Dropped, LinkSample, Measured, PushHeader, Verdict};
 
 pub(super) const GENERATION: Generation = Generation(7);
 
@@ -212,6 +212,13 @@ pub(super) fn header(id: u64, base: u64) -> PushHeader {
             residual_norm: 0.4,
             loss: 0.5,
             samples: 6,
+            gradient_norm: 0.7,
+            dropped: Dropped { sum: -0.8, norm: 0.9 },
+            link: Some(LinkSample {
+                rtt_s: 0.01,
+                upload_bytes: 12,
+                upload_s: 0.02,
+            }),
         },
     }
 }
@@ -221,6 +228,7 @@ pub(super) fn push(session: u64, header: PushHeader, gradient: Option<&[f32]>) -
     let pushed = Pushed {
         header,
         payload: gradient.map(payload),
+        decode_s: 0.001,
     };
     Input::Push {
         session: SessionId(session),
