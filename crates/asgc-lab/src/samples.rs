@@ -92,6 +92,11 @@ pub(crate) fn control(rho: (f64, f64), s_max: (u64, u64)) -> Control {
         direction: Direction::Hold,
         reason: "hold".into(),
         revision: Revision(0),
+        loss_source: None,
+        accuracy_drop: None,
+        rho_floor: None,
+        workers: vec![],
+        operator: None,
     }
 }
 
