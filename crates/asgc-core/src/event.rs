@@ -7,6 +7,7 @@ mod control;
 
 pub use control::{Control, Direction, LinkReport, LossSource, Operator, Override, WorkerControl};
 
+use crate::codec::Format;
 use crate::config::Config;
 use crate::ids::{Generation, PushId, Revision, Staleness, Version, WorkerId};
 use serde::de::{Deserializer, Error as _};
@@ -229,6 +230,9 @@ pub struct Update {
     /// The revision of the controls that the push was encoded under.
     #[serde(default)]
     pub controls_revision: Revision,
+    /// How the payload was encoded; absent in logs of older programs.
+    #[serde(default)]
+    pub compression_mode: Option<Format>,
     /// The version that the gradient was computed from.
     #[serde(default)]
     pub base_version: Version,

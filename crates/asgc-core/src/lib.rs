@@ -13,6 +13,7 @@
 //! | [`feedback`] | error feedback: the residual and its rollback |
 //! | [`staleness`] | the bounded-staleness policy |
 //! | [`controller`] | how both adapt while the run goes on |
+//! | [`cost`] | how long a step takes, and what compression changes about it |
 //! | [`optimizer`] | the server's update and its learning-rate schedule |
 //! | [`parameters`] | the parameters as copy-on-write chunks |
 //! | [`push`] | a push, its header and its verdict |
@@ -23,6 +24,7 @@
 pub mod codec;
 pub mod config;
 pub mod controller;
+pub mod cost;
 pub mod event;
 pub mod feedback;
 pub mod ids;

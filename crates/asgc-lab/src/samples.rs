@@ -48,6 +48,7 @@ pub(crate) fn update(worker: u32, version: u64, staleness: u64, elapsed_s: f64) 
         push_id: PushId(1),
         lr: 0.05,
         controls_revision: Revision(0),
+        compression_mode: None,
         base_version: Version(version.saturating_sub(staleness + 1)),
         gradient_norm: 1.0,
         residual_dropped: 0.0,

@@ -25,6 +25,7 @@ pub use text::NotACodec;
 
 use crate::ids::{Bits, Density};
 use crate::layout::Layout;
+use serde::{Deserialize, Serialize};
 
 /// How a push is compressed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,7 +62,8 @@ impl Codec {
 }
 
 /// The format of a payload: what is left of a [`Codec`] once it has encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Format {
     /// `f32` values.
     Identity,

@@ -26,30 +26,21 @@ pub struct Vector {
     pub s_max: u64,
 }
 
-impl Vector {
-    /// `rho` or the bits; `None` for identity.
-    #[must_use]
-    pub fn strength(&self) -> Option<f64> {
-        match self.codec {
-            Codec::Identity => None,
-            Codec::TopK(rho) => Some(rho.get()),
-            Codec::Quantize(bits) => Some(f64::from(bits.get())),
-        }
-    }
-}
-
 /// How far the vector may go, and how far at once.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     config: config::Controller,
+    /// `s_max` never falls below it.
+    s_low: u64,
 }
 
 impl Bounds {
     /// The bounds of a checked configuration.
     #[must_use]
-    pub fn new(config: &config::Controller) -> Self {
+    pub fn new(config: &config::Controller, s_low: u64) -> Self {
         Self {
             config: config.clone(),
+            s_low,
         }
     }
 
@@ -62,12 +53,10 @@ impl Bounds {
             Codec::TopK(rho) => Codec::TopK(self.step_rho(rho, direction)),
             Codec::Quantize(bits) => Codec::Quantize(self.step_bits(bits, direction)),
         };
-        let s_max = if self.config.adapt_staleness {
-            self.step_s_max(at.s_max, direction)
-        } else {
-            at.s_max
-        };
-        Vector { codec, s_max }
+        Vector {
+            codec,
+            s_max: self.step_s_max(at.s_max, direction),
+        }
     }
 
     fn step_rho(&self, rho: Density, direction: Direction) -> Density {
@@ -92,12 +81,45 @@ impl Bounds {
         Bits::new(moved).unwrap_or(bits)
     }
 
-    fn step_s_max(&self, s_max: u64, direction: Direction) -> u64 {
+    /// One step of `s_max` alone.
+    #[must_use]
+    pub fn step_s_max(&self, s_max: u64, direction: Direction) -> u64 {
         let ([lowest, highest], delta) = (self.config.s_max_bounds, self.config.max_delta_s_max);
         match direction {
-            Direction::Safer => s_max.saturating_sub(delta).max(lowest),
-            Direction::Aggressive => s_max.saturating_add(delta).min(highest),
+            _ if !self.config.adapt_staleness => s_max,
+            Direction::Safer => s_max.saturating_sub(delta).max(lowest).max(self.s_low),
+            Direction::Aggressive => s_max.saturating_add(delta).min(highest).max(self.s_low),
             Direction::Hold => s_max,
+        }
+    }
+
+    /// What a codec or an `s_max` set by hand breaks, in words.
+    ///
+    /// # Errors
+    /// Names the bound.
+    pub fn check(&self, codec: Option<Codec>, s_max: Option<u64>) -> Result<(), String> {
+        let outside = |what: &str, low: String, high: String| {
+            Err(format!(
+                "{what} must lie between {low} and {high}, the controller's bounds"
+            ))
+        };
+        let ([low, high], [fewest, most]) = (self.config.rho_bounds, self.config.bits_bounds);
+        match codec {
+            Some(Codec::TopK(rho)) if !(low..=high).contains(&rho.get()) => {
+                return outside("rho", low.to_string(), high.to_string());
+            }
+            Some(Codec::Quantize(bits)) if !(fewest..=most).contains(&bits.get()) => {
+                return outside("bits", fewest.to_string(), most.to_string());
+            }
+            _ => {}
+        }
+        let [lowest, highest] = self.config.s_max_bounds;
+        let lowest = lowest.max(self.s_low);
+        match s_max {
+            Some(s_max) if !(lowest..=highest).contains(&s_max) => {
+                outside("s_max", lowest.to_string(), highest.to_string())
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -1,127 +1,192 @@
 //! The adaptive controller: how hard workers compress and how stale a push may be, from events alone.
 //!
-//! Every `interval_s` it reads the window of events since its last decision, says whether the run should move
-//! to a safer or a more aggressive point, and steps towards it. It sees nothing but the events that are
-//! logged, so that replaying a log gives the same decisions.
+//! Every `interval_s` (or `interval_versions`) it reads the window of events since its last decision and decides. It sees
+//! nothing but the events that are logged, so that replaying a log gives the same decisions.
 //!
 //! | room | what it does |
 //! |---|---|
-//! | [`window`] | events into signals |
-//! | [`policy`] | signals into a direction and a reason |
+//! | [`window`], [`smoothed`] | events into the signals of the whole run |
+//! | [`links`], [`recent`] | events into what is known of each trainer |
+//! | [`policy`] | `threshold` and `score`: signals into a direction and a reason |
+//! | [`budget`], [`guard`] | `budget`: each trainer's link into its codec, as far as quality allows |
 //! | [`bounds`] | a direction into a step that keeps its limits |
+//! | [`assignments`] | who compresses with what, since which revision; pins |
+//! | `decision` | one decision, put together |
+//! | `by_hand` | changes by an operator |
 //!
 //! Safer is more of every gradient and less staleness; aggressive is the reverse. `s_low` and `beta` never move.
 
+pub mod assignments;
 pub mod bounds;
+pub mod budget;
+mod by_hand;
+mod decision;
+pub mod guard;
+pub mod links;
 pub mod policy;
+pub mod recent;
+pub mod smoothed;
 pub mod window;
 
 #[cfg(test)]
 mod tests;
 
-use crate::config::{self, Config};
+use crate::codec::Codec;
+use crate::config::{self, Config, ControlPolicy, Mode};
 use crate::event::{Control, Event};
-use crate::ids::{Revision, Staleness};
+use crate::ids::{Revision, Staleness, Version, WorkerId};
 use crate::push::Controls;
-use bounds::{Bounds, Vector};
-use policy::Verdict;
-use window::{Signals, Window};
+use assignments::Assignments;
+use bounds::Bounds;
+use guard::Guard;
+use links::Links;
+use window::Window;
 
 /// The controller of one run.
 #[derive(Debug, Clone)]
 pub struct Controller {
     config: config::Controller,
+    /// `compression.auto`.
+    auto: bool,
+    /// Whether there is a bound on staleness to be moved.
+    bounded: bool,
+    configured: Codec,
     bounds: Bounds,
     window: Window,
-    vector: Vector,
-    revision: Revision,
+    links: Links,
+    guard: Guard,
+    assignments: Assignments,
+    s_max: u64,
+    s_max_pinned: bool,
     /// Unstable windows in a row.
     streak: u32,
-    /// When the next decision is due, in seconds of the run.
-    due_s: f64,
+    /// Evaluators that joined and did not leave.
+    evaluators: u64,
+    /// When the window began, in seconds of the run.
+    since_s: f64,
+    version: Version,
+    due: Due,
+}
+
+/// When the next decision is due.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Due {
+    At(f64),
+    Version(u64),
 }
 
 impl Controller {
-    /// The controller that a checked configuration describes; `None` where it is switched off.
+    /// The controller that a checked configuration describes. Where it is switched off, operators still change the
+    /// controls through it.
     #[must_use]
-    pub fn new(config: &Config) -> Option<Self> {
-        let codec = config.compression.codec().ok()?;
-        config.controller.enabled.then(|| Self {
-            config: config.controller.clone(),
-            bounds: Bounds::new(&config.controller),
+    pub fn new(config: &Config) -> Self {
+        let controller = &config.controller;
+        // A checked configuration has a codec.
+        let codec = config.compression.codec().unwrap_or(Codec::Identity);
+        let due = controller.interval_versions;
+        Self {
+            auto: config.compression.auto,
+            bounded: config.staleness.enabled && config.mode() != Mode::Sync,
+            configured: codec,
+            bounds: Bounds::new(controller, config.staleness.s_low),
             window: Window::default(),
-            vector: Vector {
-                codec,
-                s_max: config.staleness.s_max,
-            },
-            revision: Revision(0),
+            links: Links::default(),
+            guard: Guard::new(controller),
+            assignments: Assignments::new(codec),
+            s_max: config.staleness.s_max,
+            s_max_pinned: false,
             streak: 0,
-            due_s: config.controller.interval_s,
-        })
+            evaluators: 0,
+            since_s: 0.0,
+            version: Version(0),
+            due: due.map_or(Due::At(controller.interval_s), Due::Version),
+            config: controller.clone(),
+        }
     }
 
     /// Takes note of an event, in the order of the log.
     pub fn observe(&mut self, event: &Event) {
         self.window.fold(event);
+        self.links.fold(event);
+        match event {
+            Event::Update(update) => {
+                self.version = self.version.max(update.version);
+                self.assignments.know(update.worker_id);
+            }
+            Event::Join(join) => match join.worker_id {
+                Some(worker) => self.assignments.know(worker),
+                None => self.evaluators += 1,
+            },
+            Event::Leave(leave) if leave.worker_id.is_none() => {
+                self.evaluators = self.evaluators.saturating_sub(1);
+            }
+            _ => {}
+        }
     }
 
     /// Decides if a decision is due, and empties the window.
     pub fn decide(&mut self, elapsed_s: f64) -> Option<Control> {
-        if elapsed_s < self.due_s {
+        if !self.is_on() || !self.is_due(elapsed_s) {
             return None;
         }
-        self.due_s = next_due(elapsed_s, self.config.interval_s);
-        let signals = std::mem::take(&mut self.window).signals();
-        let verdict = policy::judge(&self.config, &signals, &mut self.streak);
-        let old = self.vector;
-        self.vector = self.bounds.step(old, verdict.direction);
-        if self.vector.codec != old.codec {
-            self.revision = self.revision.next();
-        }
-        Some(self.event(elapsed_s, old, &signals, verdict))
+        self.due = match self.config.interval_versions {
+            None => Due::At(next_due(elapsed_s, self.config.interval_s)),
+            Some(interval) => Due::Version((self.version.0 / interval + 1) * interval),
+        };
+        let signals = std::mem::take(&mut self.window).signals(self.evaluators > 0);
+        let control = self.decision(elapsed_s, &signals);
+        self.links.begin_window();
+        self.since_s = elapsed_s;
+        Some(control)
     }
 
-    /// What workers are to use now.
+    /// Whether a decision is due, or will be by itself.
     #[must_use]
-    pub fn controls(&self) -> Controls {
-        Controls {
-            revision: self.revision,
-            codec: self.vector.codec,
+    pub fn is_due(&self, elapsed_s: f64) -> bool {
+        match self.due {
+            Due::At(due_s) => elapsed_s >= due_s,
+            Due::Version(version) => self.version.0 >= version,
         }
+    }
+
+    /// Whether anything is decided at all: by a policy, or by `compression.auto`.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.config.enabled || self.auto
+    }
+
+    /// What a trainer is to use now.
+    #[must_use]
+    pub fn controls(&self, worker: WorkerId) -> Controls {
+        self.assignments.of(worker)
+    }
+
+    /// The latest revision of anybody's controls.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.assignments.latest()
+    }
+
+    /// The trainers that it knows of.
+    #[must_use]
+    pub fn workers(&self) -> Vec<WorkerId> {
+        self.assignments.workers()
     }
 
     /// Beyond this staleness a push is rejected now.
     #[must_use]
     pub fn s_max(&self) -> Staleness {
-        Staleness(self.vector.s_max)
+        Staleness(self.s_max)
     }
 
-    fn event(&self, elapsed_s: f64, old: Vector, signals: &Signals, verdict: Verdict) -> Control {
-        let new = self.vector;
-        Control {
-            elapsed_s,
-            policy: self.config.policy.as_str().to_owned(),
-            loss_trend: signals.loss.map(|loss| loss.trend),
-            loss_variability: signals.loss.map(|loss| loss.rebound),
-            mean_staleness: signals.mean_staleness,
-            rejected_frac: signals.rejected_frac,
-            bytes_per_s: signals.bytes_per_s,
-            updates_per_s: signals.updates_per_s,
-            residual_norm_var: signals.residual_norm_var,
-            compression_mode: new.codec.format().as_str().to_owned(),
-            old_compression: old.strength(),
-            new_compression: new.strength(),
-            old_s_max: old.s_max,
-            new_s_max: new.s_max,
-            direction: verdict.direction,
-            reason: verdict.reason,
-            revision: self.revision,
-            loss_source: signals.loss.map(|_| crate::event::LossSource::Test),
-            accuracy_drop: None,
-            rho_floor: None,
-            workers: Vec::new(),
-            operator: None,
-        }
+    /// Whether an operator keeps a trainer's codec, or `s_max`, against the policy.
+    #[must_use]
+    pub fn pinned(&self, worker: WorkerId) -> (bool, bool) {
+        (self.assignments.is_pinned(worker), self.s_max_pinned)
+    }
+
+    fn policy(&self) -> Option<ControlPolicy> {
+        self.config.enabled.then_some(self.config.policy)
     }
 }
 

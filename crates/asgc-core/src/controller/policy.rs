@@ -14,11 +14,11 @@
 //! `R > 0.25`: safer. `R < -0.25`: aggressive. Else hold.
 //!
 //! Absent loss signals are no sign of instability, contribute nothing to the score, and are named in the
-//! reason. A window without a single push says nothing: hold.
+//! reason, as is a training loss that stands in. A window without a single push says nothing: hold.
 
 use super::window::Signals;
 use crate::config::{ControlPolicy, Controller};
-use crate::event::Direction;
+use crate::event::{Direction, LossSource};
 
 /// Scores this near to 0 hold.
 const DEAD_BAND: f64 = 0.25;
@@ -42,12 +42,21 @@ pub fn judge(config: &Controller, signals: &Signals, streak: &mut u32) -> Verdic
         _ if signals.pushes == 0 => (Direction::Hold, "hold (no pushes)".to_owned()),
         ControlPolicy::Threshold => threshold(config, signals, streak),
         ControlPolicy::Score => score(config, signals),
+        // Decided trainer by trainer: `super::budget`.
         ControlPolicy::Budget => (Direction::Hold, "hold".to_owned()),
     };
-    if signals.loss.is_none() {
-        reason.push_str(", no loss signal");
-    }
+    reason.push_str(loss_note(signals));
     Verdict { direction, reason }
+}
+
+/// What is to be said of the loss signals, to be put behind a reason.
+#[must_use]
+pub fn loss_note(signals: &Signals) -> &'static str {
+    match signals.loss_source {
+        Some(LossSource::Test) => "",
+        Some(LossSource::Train) => ", by training loss",
+        None => ", no loss signal",
+    }
 }
 
 fn threshold(config: &Controller, signals: &Signals, streak: &mut u32) -> (Direction, String) {

@@ -41,6 +41,7 @@ pub(super) fn update(staleness: u64, payload_bytes: u64, elapsed_s: f64) -> Even
         push_id: PushId(1),
         lr: 0.1,
         controls_revision: Revision(0),
+        compression_mode: Some(crate::codec::Format::TopK),
         base_version: Version(0),
         gradient_norm: 1.0,
         residual_dropped: 0.0,
@@ -98,7 +99,7 @@ pub(super) fn calm() -> Vec<Event> {
 
 /// The decisions of windows that are 10 s long.
 pub(super) fn decide(config: &Config, windows: &[Vec<Event>]) -> Vec<Control> {
-    let mut controller = Controller::new(config).unwrap();
+    let mut controller = Controller::new(config);
     let mut decide = |(window, events): (u32, &Vec<Event>)| {
         events.iter().for_each(|event| controller.observe(event));
         controller.decide(f64::from(window) * 10.0).unwrap()

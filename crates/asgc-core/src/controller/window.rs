@@ -8,10 +8,12 @@
 //! ```
 //!
 //! A loss that only falls, however fast, has rebound 0: spread is no instability. With fewer than two
-//! evaluations there is nothing to compare, and the loss signals are absent, which is not the same as 0. A loss
-//! that is not finite counts as [`DIVERGED_LOSS`], and ending on one is a rise whatever came before.
+//! evaluations there is nothing to compare, and the loss signals are absent, which is not the same as 0; in a run
+//! without an evaluator the training loss stands in ([`super::smoothed`]). A loss that is not finite counts as
+//! [`DIVERGED_LOSS`], and ending on one is a rise whatever came before.
 
-use crate::event::{Decision, Eval, Event, Update};
+use super::smoothed::Smoothed;
+use crate::event::{Decision, Eval, Event, LossSource, Update};
 use crate::ids::Version;
 use std::collections::BTreeMap;
 
@@ -32,6 +34,9 @@ pub struct Window {
     residual_norm: Variance,
     /// Test losses in the order of versions, however evaluators were late.
     losses: BTreeMap<Version, f64>,
+    /// Test accuracies likewise.
+    accuracies: BTreeMap<Version, f64>,
+    training_loss: Smoothed,
     /// Times of the earliest and the latest event.
     times: Option<(f64, f64)>,
 }
@@ -41,8 +46,12 @@ pub struct Window {
 pub struct Signals {
     /// Decided pushes.
     pub pushes: u64,
-    /// Absent with fewer than two evaluations.
+    /// Absent with fewer than two evaluations, where there is an evaluator.
     pub loss: Option<LossSignals>,
+    /// What `loss` is made of.
+    pub loss_source: Option<LossSource>,
+    /// Greatest and last test accuracy of the window.
+    pub accuracy: Option<Accuracy>,
     /// In versions, over all pushes.
     pub mean_staleness: f64,
     /// Rejected share of the pushes.
@@ -53,6 +62,15 @@ pub struct Signals {
     pub updates_per_s: f64,
     /// Population variance of the residual's norm over pushes.
     pub residual_norm_var: f64,
+}
+
+/// Test accuracies of a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Accuracy {
+    /// The greatest.
+    pub best: f64,
+    /// That of the latest version.
+    pub last: f64,
 }
 
 /// What a window's evaluations say.
@@ -81,6 +99,7 @@ impl Window {
         self.payload_bytes = self.payload_bytes.saturating_add(update.payload_bytes);
         self.staleness_sum = self.staleness_sum.saturating_add(update.staleness.0);
         self.residual_norm.add(update.residual_norm);
+        self.training_loss.add(update.loss);
         self.at(update.elapsed_s);
     }
 
@@ -91,6 +110,9 @@ impl Window {
             DIVERGED_LOSS
         };
         self.losses.insert(eval.version, loss);
+        if eval.test_accuracy.is_finite() {
+            self.accuracies.insert(eval.version, eval.test_accuracy);
+        }
         // When it was reported: the version may have been current before the window began.
         self.at(eval.reported_s);
     }
@@ -100,23 +122,34 @@ impl Window {
         self.times = Some((first.min(time_s), last.max(time_s)));
     }
 
-    /// What the window says.
+    /// What the window says; `evaluated` tells whether somebody evaluates.
     #[must_use]
-    pub fn signals(&self) -> Signals {
+    pub fn signals(&self, evaluated: bool) -> Signals {
         let span_s = self
             .times
             .map_or(MIN_SPAN_S, |(first, last)| (last - first).max(MIN_SPAN_S));
         let pushes = self.pushes as f64;
         let per_push = |sum: u64| if pushes > 0.0 { sum as f64 / pushes } else { 0.0 };
+        let tested = self.loss().map(|loss| (loss, LossSource::Test));
+        let stand_in = || self.training_loss.signals().filter(|_| !evaluated);
+        let loss = tested.or_else(|| stand_in().map(|loss| (loss, LossSource::Train)));
         Signals {
             pushes: self.pushes,
-            loss: self.loss(),
+            loss: loss.map(|(loss, _)| loss),
+            loss_source: loss.map(|(_, source)| source),
+            accuracy: self.accuracy(),
             mean_staleness: per_push(self.staleness_sum),
             rejected_frac: per_push(self.rejected),
             bytes_per_s: self.payload_bytes as f64 / span_s,
             updates_per_s: pushes / span_s,
             residual_norm_var: self.residual_norm.get(),
         }
+    }
+
+    fn accuracy(&self) -> Option<Accuracy> {
+        let last = *self.accuracies.values().next_back()?;
+        let best = self.accuracies.values().copied().fold(last, f64::max);
+        Some(Accuracy { best, last })
     }
 
     fn loss(&self) -> Option<LossSignals> {

@@ -235,6 +235,7 @@ fn update_event(worker: WorkerId, header: &PushHeader, ruling: &Ruling, elapsed_
         push_id: header.push,
         lr: ruling.lr,
         controls_revision: header.controls,
+        compression_mode: Some(header.format),
         base_version: header.base,
         gradient_norm: measured.gradient_norm,
         residual_dropped: measured.dropped.sum,

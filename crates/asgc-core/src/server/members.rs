@@ -126,8 +126,9 @@ impl Members {
     }
 
     /// All trainers' sessions.
-    pub(super) fn trainer_sessions(&self) -> impl Iterator<Item = SessionId> {
-        self.live().filter_map(|(_, trainer)| trainer.session)
+    pub(super) fn trainer_sessions(&self) -> impl Iterator<Item = (SessionId, WorkerId)> {
+        self.live()
+            .filter_map(|(&worker, trainer)| Some((trainer.session?, worker)))
     }
 
     /// The lowest of the `expected` identities that nobody had yet, or else the lowest without a session:

@@ -2,7 +2,7 @@
 
 use crate::codec::CheckedPayload;
 use crate::config::Role;
-use crate::event::Event;
+use crate::event::{Control, Event, Operator};
 use crate::ids::{Generation, Incarnation, PushId, Version, WorkerId};
 use crate::layout::Layout;
 use crate::parameters::Chunk;
@@ -12,6 +12,10 @@ use std::sync::Arc;
 /// One connection of one worker; never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
+
+/// One question of an operator; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
 
 /// Bytes that crossed sockets, framing included, as the server counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -127,6 +131,13 @@ pub enum Input {
         reason: String,
         /// Bytes of its connection.
         frames: FrameBytes,
+    },
+    /// The operator wants the controls changed; answered by [`Action::ControlsSet`].
+    SetControls {
+        /// Tells the answer from others.
+        ticket: Ticket,
+        /// Who wants what, and why.
+        operator: Box<Operator>,
     },
     /// The operator wants the run to end.
     Drain {
@@ -273,6 +284,13 @@ pub enum Action {
         session: SessionId,
         /// How.
         controls: Controls,
+    },
+    /// Answer the operator who asked for other controls.
+    ControlsSet {
+        /// Which question.
+        ticket: Ticket,
+        /// What was logged, or why nothing was changed.
+        outcome: Result<Box<Control>, String>,
     },
     /// Log it and count it.
     Emit(Event),

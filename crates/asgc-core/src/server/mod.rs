@@ -29,6 +29,7 @@ mod tests;
 
 pub use message::{
     Action, Admission, Answer, Evaluation, FrameBytes, Input, Joining, Pull, Pushed, Refusal, SessionId,
+    Ticket,
 };
 
 use crate::config::{Config, Mode};
@@ -52,7 +53,7 @@ pub struct Server {
     config: Config,
     mode: Mode,
     policy: Policy,
-    controller: Option<Controller>,
+    controller: Controller,
     optimizer: Sgd,
     generation: Generation,
     /// Unix time at `now = 0`, in seconds.
@@ -138,6 +139,7 @@ impl Server {
                 reason,
                 frames,
             } => self.leave(session, &reason, frames, out),
+            Input::SetControls { ticket, operator } => self.set_controls(ticket, *operator, out),
             Input::Drain { reason } => self.stop(&reason, out),
             Input::Tick { frames } => self.tick(frames, out),
         }
@@ -147,6 +149,12 @@ impl Server {
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// What adapts compression and the staleness bound.
+    #[must_use]
+    pub fn controller(&self) -> &Controller {
+        &self.controller
     }
 
     /// The layout, once it is known.
@@ -198,13 +206,15 @@ impl Server {
         }
         self.phase = Phase::Running;
         self.began = Some(self.now);
-        out.push(Action::Emit(Event::RunStart(self.run_start())));
+        self.log(Event::RunStart(self.run_start()), out);
         let joined = self
             .members
             .seats()
             .map(|seat| self.join_event(seat))
             .collect::<Vec<_>>();
-        out.extend(joined.into_iter().map(|join| Action::Emit(Event::Join(join))));
+        joined
+            .into_iter()
+            .for_each(|join| self.log(Event::Join(join), out));
         self.answer_waiting(out);
     }
 
@@ -252,9 +262,7 @@ impl Server {
     /// Logs an event of the run: `run_start` is the first, `run_end` the last.
     fn log(&mut self, event: Event, out: &mut Vec<Action>) {
         if self.began.is_some() && self.phase != Phase::Finished {
-            if let Some(controller) = &mut self.controller {
-                controller.observe(&event);
-            }
+            self.controller.observe(&event);
             out.push(Action::Emit(event));
         }
     }

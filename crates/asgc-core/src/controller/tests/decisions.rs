@@ -91,7 +91,7 @@ fn an_absent_loss_is_not_a_loss_that_stands_still() {
 #[test]
 fn an_event_has_all_that_went_in_and_came_out() {
     let window = both(evals(&[1.0, 1.5]), vec![update(3, 50, 5.0), update(0, 30, 9.0)]);
-    let expect = r#"{"event":"control","elapsed_s":10.0,"policy":"threshold","loss_trend":0.5,"loss_variability":0.5,"mean_staleness":1.5,"rejected_frac":0.0,"bytes_per_s":20.0,"updates_per_s":0.5,"residual_norm_var":0.0,"compression_mode":"topk","old_compression":0.25,"new_compression":0.3,"old_s_max":4,"new_s_max":3,"direction":"safer","reason":"instability","revision":1}"#;
+    let expect = r#"{"event":"control","elapsed_s":10.0,"policy":"threshold","loss_trend":0.5,"loss_variability":0.5,"mean_staleness":1.5,"rejected_frac":0.0,"bytes_per_s":20.0,"updates_per_s":0.5,"residual_norm_var":0.0,"compression_mode":"topk","old_compression":0.25,"new_compression":0.3,"old_s_max":4,"new_s_max":3,"direction":"safer","reason":"instability","revision":1,"loss_source":"test","accuracy_drop":0.0,"rho_floor":null,"workers":[{"worker_id":0,"old_codec":"topk(rho=0.25)","new_codec":"topk(rho=0.3)","reason":"instability","pushes":2,"rejected_frac":0.0,"link":null,"residual_ratio":null,"achieved_updates_per_s":0.2,"predicted_updates_per_s":null,"dense_updates_per_s":null,"compression_beneficial":null,"fits":true}]}"#;
     let event = Event::Control(decide(&config(|_| {}), &[window]).remove(0));
     assert_eq!(serde_json::to_string(&event).unwrap(), expect);
     assert_eq!(serde_json::from_str::<Event>(expect).unwrap(), event);
@@ -292,7 +292,7 @@ fn revisions_count_changes_of_the_codec_only() {
 
 #[test]
 fn decisions_are_due_at_multiples_of_the_interval() {
-    let mut controller = Controller::new(&config(|_| {})).unwrap();
+    let mut controller = Controller::new(&config(|_| {}));
     let mut due = |elapsed_s| controller.decide(elapsed_s).is_some();
     assert_eq!(
         [0.0, 9.999, 10.0, 10.0, 19.9].map(&mut due),
@@ -311,5 +311,7 @@ fn decisions_are_due_at_multiples_of_the_interval() {
 
 #[test]
 fn switched_off_there_is_none() {
-    assert!(Controller::new(&Config::default()).is_none());
+    let mut controller = Controller::new(&Config::default());
+    assert!(!controller.is_on());
+    assert_eq!(controller.decide(1e6), None);
 }

@@ -1,11 +1,12 @@
 //! What a window says.
 
 use super::*;
+use crate::controller::window::Signals;
 
 fn signals(events: &[Event]) -> Signals {
     let mut window = Window::default();
     events.iter().for_each(|event| window.fold(event));
-    window.signals()
+    window.signals(true)
 }
 
 fn check_losses(losses: &[f64], expect: Option<(f64, f64)>) {

@@ -88,6 +88,7 @@ fn an_update_says_all_about_its_push() {
         push_id: PushId(4),
         lr: 0.5,
         controls_revision: crate::ids::Revision(3),
+        compression_mode: Some(crate::codec::Format::Identity),
         base_version: Version(0),
         gradient_norm: 0.7,
         residual_dropped: -0.8,

@@ -269,6 +269,10 @@ fn show(action: &Action) -> String {
         Action::Controls { session, controls } => {
             format!("{}: r{} {}", session.0, controls.revision, controls.codec)
         }
+        Action::ControlsSet { ticket, outcome } => match outcome {
+            Ok(control) => format!("answer {}: r{}", ticket.0, control.revision),
+            Err(why) => format!("answer {}: {why}", ticket.0),
+        },
         Action::Emit(event) => show_event(event),
         Action::Finish => "finish".into(),
     }
