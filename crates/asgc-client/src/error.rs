@@ -25,6 +25,16 @@ pub enum Error {
         /// The last error.
         last: String,
     },
+    /// Nobody answers, or the answer was cut off.
+    #[error(
+        "no answer from {server}: {why}; is the server running, and is this its address (endpoints.json in the run's folder)?"
+    )]
+    Unreachable {
+        /// The address.
+        server: String,
+        /// The error.
+        why: String,
+    },
     /// The server refused, and would refuse again.
     #[error("the server refused: {}", .0.message())]
     Refused(Box<Status>),

@@ -28,18 +28,23 @@
 //! | room | what lives there |
 //! |---|---|
 //! | [`Session`] | join, pull, push, report, leave |
+//! | [`Admin`] | what operators ask a server and want of it |
 //! | `link` | one connection and its `Train` stream |
+//! | `link_meter` | how long the uplink takes |
 //! | `upload` | cutting a payload into chunks, and stopping early |
 //! | `retry` | which errors are worth another try, and when |
 //! | `throttle` | injected delays |
 
+mod admin;
 mod error;
 mod link;
+mod link_meter;
 mod retry;
 mod session;
 mod throttle;
 mod upload;
 
+pub use admin::Admin;
 pub use error::Error;
 pub use link::fetch_settings;
 pub use session::{Options, Pulled, Session, Settled};

@@ -150,6 +150,13 @@ fn message(kind: worker_message::Kind) -> v1::WorkerMessage {
 }
 
 async fn connect(server: &str) -> Result<ParameterServerClient<Channel>, Meaning> {
+    Ok(ParameterServerClient::new(channel(server).await?)
+        .max_decoding_message_size(limits::MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(limits::MAX_MESSAGE_BYTES))
+}
+
+/// One try to connect.
+pub(crate) async fn channel(server: &str) -> Result<Channel, Meaning> {
     let bad = |why: tonic::transport::Error| {
         Meaning::Fatal(Error::Address {
             address: server.to_owned(),
@@ -157,13 +164,8 @@ async fn connect(server: &str) -> Result<ParameterServerClient<Channel>, Meaning
         })
     };
     let endpoint = Endpoint::from_shared(server.to_owned()).map_err(bad)?;
-    let channel = configure(endpoint)
-        .connect()
-        .await
-        .map_err(|error| Meaning::Broken(chain(&error)))?;
-    Ok(ParameterServerClient::new(channel)
-        .max_decoding_message_size(limits::MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(limits::MAX_MESSAGE_BYTES))
+    let connected = configure(endpoint).connect().await;
+    connected.map_err(|error| Meaning::Broken(chain(&error)))
 }
 
 fn configure(endpoint: Endpoint) -> Endpoint {

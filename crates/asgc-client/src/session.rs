@@ -2,12 +2,13 @@
 
 use crate::error::Meaning;
 use crate::link::Link;
+use crate::link_meter::LinkMeter;
 use crate::retry::Retry;
 use crate::{Error, Throttle, upload};
 use asgc_core::config::Role;
 use asgc_core::ids::{Generation, Incarnation, PushId, Version, WorkerId};
 use asgc_core::layout::Layout;
-use asgc_core::push::{Controls, Measured, Push, Verdict};
+use asgc_core::push::{Controls, LinkSample, Measured, Push, Verdict};
 use asgc_core::server::{Evaluation, Joining, Pull};
 use asgc_core::worker::{Action, Input, MAX_IN_FLIGHT, Settings, Worker};
 use asgc_proto::v1::{self, server_message, worker_message};
@@ -74,6 +75,8 @@ pub struct Session {
     pull_open: bool,
     pushed_at: BTreeMap<PushId, Instant>,
     settled: Vec<Settled>,
+    meter: LinkMeter,
+    link_sample: Option<LinkSample>,
     reconnects: u64,
 }
 
@@ -91,6 +94,7 @@ impl Session {
         // Each worker rounds by numbers of its own: with the same ones their errors would not average out.
         let id = u64::from(link.admitted.worker_id.unwrap_or(0));
         let seed = settings.seed.wrapping_add(WORKER_SEEDS).wrapping_add(id);
+        let meter = LinkMeter::new(options.throttle.delay);
         let mut session = Self {
             worker: Worker::new(Arc::new(layout), Settings { seed, ..settings }),
             options,
@@ -102,6 +106,8 @@ impl Session {
             pull_open: false,
             pushed_at: BTreeMap::new(),
             settled: Vec::new(),
+            meter,
+            link_sample: None,
             reconnects: 0,
         };
         session.joined();
@@ -148,6 +154,12 @@ impl Session {
     #[must_use]
     pub fn residual_norm(&self) -> f64 {
         self.worker.residual_norm()
+    }
+
+    /// The link, as the last push found it that could be measured.
+    #[must_use]
+    pub fn link_sample(&self) -> Option<LinkSample> {
+        self.link_sample
     }
 
     /// How often the connection was made anew.
@@ -205,13 +217,15 @@ impl Session {
             .known
             .ok_or_else(|| Error::Protocol("a push needs a pull before it".into()))?;
         self.make_room().await?;
+        let link = self.meter.take();
+        self.link_sample = link.or(self.link_sample);
         let began = Instant::now();
         let mut actions = Vec::new();
         self.worker.handle(
             Input::Gradient {
                 gradient,
                 base,
-                measured,
+                measured: Measured { link, ..measured },
             },
             &mut actions,
         );
@@ -283,7 +297,7 @@ impl Session {
                 }
                 server_message::Kind::NeedParameters(_) => return Ok(Pulled::NeedParameters),
                 server_message::Kind::Chunk(_) => return Err(protocol("a chunk of nothing")),
-                said => self.hear(&said)?,
+                said => self.hear(&said, Instant::now())?,
             }
         }
     }
@@ -300,7 +314,7 @@ impl Session {
         while self.parameters.len() < entries {
             match self.link.receive().await? {
                 server_message::Kind::Chunk(chunk) => bytes_to_floats(&chunk.data, &mut self.parameters),
-                said => self.hear(&said)?,
+                said => self.hear(&said, Instant::now())?,
             }
         }
         if self.parameters.len() > entries {
@@ -315,7 +329,7 @@ impl Session {
     async fn make_room(&mut self) -> Result<(), Error> {
         while self.worker.in_flight() >= MAX_IN_FLIGHT {
             let heard = match self.link.receive().await {
-                Ok(said) => self.hear(&said),
+                Ok(said) => self.hear(&said, Instant::now()),
                 Err(meaning) => Err(meaning),
             };
             match heard {
@@ -333,15 +347,23 @@ impl Session {
 
     async fn send(&mut self, push: &Push) -> Result<(), Meaning> {
         let mut heard = Vec::new();
-        let sent = upload::push(&mut self.link, push, &self.options.throttle, &mut heard).await;
-        heard.iter().try_for_each(|said| self.hear(said))?;
+        let tools = (&self.options.throttle, &mut self.meter);
+        let sent = upload::push(&mut self.link, push, tools, &mut heard).await;
+        heard.iter().try_for_each(|(at, said)| self.hear(said, *at))?;
         sent
     }
 
     /// Takes what the server says on its own account, whatever the session is waiting for.
-    fn hear(&mut self, said: &server_message::Kind) -> Result<(), Meaning> {
+    fn hear(&mut self, said: &server_message::Kind, at: Instant) -> Result<(), Meaning> {
         match said {
-            server_message::Kind::Verdict(verdict) => self.settle(verdict),
+            server_message::Kind::Verdict(verdict) => {
+                self.meter.verdict(PushId(verdict.push_id), verdict.held_s, at);
+                self.settle(verdict)
+            }
+            server_message::Kind::Pong(pong) => {
+                self.meter.pong(pong.id, at);
+                Ok(())
+            }
             server_message::Kind::Controls(controls) => self.adapt(controls),
             // Meant for a push that was settled meanwhile.
             server_message::Kind::Proceed(_) => Ok(()),
@@ -398,6 +420,7 @@ impl Session {
     fn joined(&mut self) -> Vec<Push> {
         self.needs_parameters = self.link.admitted.needs_parameters;
         self.pull_open = false;
+        self.meter.lost();
         // A process keeps its identity over reconnects.
         self.joining.wanted = self.worker_id().or(self.joining.wanted);
         let generation = Generation(self.link.admitted.generation);

@@ -4,11 +4,13 @@
 use crate::Throttle;
 use crate::error::Meaning;
 use crate::link::Link;
+use crate::link_meter::LinkMeter;
 use asgc_core::ids::PushId;
 use asgc_core::push::Push;
 use asgc_proto::convert;
 use asgc_proto::v1::{self, server_message, worker_message};
 use bytes::Bytes;
+use std::time::Instant;
 
 /// The chunks of `bytes`, sharing its buffer.
 pub(crate) fn chunks(bytes: &Bytes, size: usize) -> impl Iterator<Item = Bytes> + '_ {
@@ -17,28 +19,33 @@ pub(crate) fn chunks(bytes: &Bytes, size: usize) -> impl Iterator<Item = Bytes> 
         .map(move |at| bytes.slice(at..bytes.len().min(at + size)))
 }
 
-/// What was heard while a push was being sent, in order.
-pub(crate) type Heard = Vec<server_message::Kind>;
+/// What was heard while a push was being sent, and when, in order.
+pub(crate) type Heard = Vec<(Instant, server_message::Kind)>;
 
 /// Sends a push, or as much of it as the server wants.
 pub(crate) async fn push(
     link: &mut Link,
     push: &Push,
-    throttle: &Throttle,
+    (throttle, meter): (&Throttle, &mut LinkMeter),
     heard: &mut Heard,
 ) -> Result<(), Meaning> {
-    if !push.asks_first {
-        throttle.before_push(push.header.payload_bytes).await;
-    }
+    let (id, payload_bytes) = (push.header.push, push.header.payload_bytes);
     let mut chunks = chunks(&push.payload.bytes, link.chunk_bytes());
-    let first = if push.asks_first { None } else { chunks.next() };
-    let header = convert::push_message(&push.header, push.asks_first, first.unwrap_or_default());
-    link.send(worker_message::Kind::Push(header)).await?;
-    if push.asks_first && !may_proceed(link, push.header.push, heard).await? {
-        return Ok(());
-    }
     if push.asks_first {
-        throttle.before_push(push.header.payload_bytes).await;
+        let header = convert::push_message(&push.header, true, Bytes::new());
+        link.send(worker_message::Kind::Push(header)).await?;
+        if !may_proceed(link, id, heard).await? {
+            return Ok(());
+        }
+    }
+    let ready = Instant::now();
+    throttle.before_push(payload_bytes).await;
+    let ping = meter.begin(id, payload_bytes, ready, Instant::now());
+    link.send(worker_message::Kind::Ping(v1::Ping { id: ping }))
+        .await?;
+    if !push.asks_first {
+        let header = convert::push_message(&push.header, false, chunks.next().unwrap_or_default());
+        link.send(worker_message::Kind::Push(header)).await?;
     }
     for data in chunks {
         let mut unsent = Some(data);
@@ -48,11 +55,12 @@ pub(crate) async fn push(
                 continue;
             };
             unsent = Some(data);
-            if settles(&said, push.header.push, heard) {
+            if settles(&said, id, heard) {
                 return link.send(worker_message::Kind::Abort(v1::Abort {})).await;
             }
         }
     }
+    meter.sent_whole(id);
     Ok(())
 }
 
@@ -70,15 +78,15 @@ async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result
     }
 }
 
-/// Keeps verdicts and controls for the session; true when it is the verdict on `push`.
+/// Keeps what concerns the session; true when it is the verdict on `push`.
 fn settles(said: &server_message::Kind, push: PushId, heard: &mut Heard) -> bool {
     let on_this = match said {
         server_message::Kind::Verdict(verdict) => verdict.push_id == push.0,
-        server_message::Kind::Controls(_) => false,
+        server_message::Kind::Controls(_) | server_message::Kind::Pong(_) => false,
         // Of no consequence in the middle of a push.
         _ => return false,
     };
-    heard.push(said.clone());
+    heard.push((Instant::now(), said.clone()));
     on_this
 }
 
@@ -113,9 +121,12 @@ mod tests {
         let mut hears = |said: server_message::Kind| settles(&said, PushId(2), &mut heard);
         assert!(!hears(verdict(1)));
         assert!(!hears(controls.clone()));
+        assert!(!hears(Kind::Pong(v1::Pong { id: 5 })));
         assert!(!hears(Kind::Proceed(v1::Proceed { push_id: 2 })));
         assert!(hears(verdict(2)));
-        assert_eq!(heard, [verdict(1), controls, verdict(2)]);
+        let heard = heard.into_iter().map(|(_, said)| said).collect::<Vec<_>>();
+        let pong = Kind::Pong(v1::Pong { id: 5 });
+        assert_eq!(heard, [verdict(1), controls, pong, verdict(2)]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod controls;
 
-pub use controls::{controls, controls_message};
+pub use controls::{controls, controls_message, operator, operator_message};
 
 use crate::limits::MAX_NAME_BYTES;
 use crate::{PROTOCOL, v1};

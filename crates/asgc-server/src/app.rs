@@ -1,5 +1,6 @@
 //! Putting the parts together.
 
+use crate::admin::Admin;
 use crate::incoming::{Traffic, incoming};
 use crate::metrics::Metrics;
 use crate::owner::{Command, Owner};
@@ -16,6 +17,7 @@ use asgc_daemon::exit::{BoxError, FAILURE};
 use asgc_daemon::host_name;
 use asgc_daemon::shutdown::Shutdown;
 use asgc_proto::limits;
+use asgc_proto::v1::admin_server::AdminServer;
 use asgc_proto::v1::parameter_server_server::ParameterServerServer;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -51,6 +53,8 @@ pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
         metrics: Arc::clone(&metrics),
         traffic: Arc::clone(&traffic),
         epoch: Instant::now(),
+        asking: Default::default(),
+        tickets: 0,
     };
     let owner = tokio::task::spawn_blocking(move || owner.run());
     tokio::spawn(tick(queue.clone(), Arc::clone(&traffic)));
@@ -134,6 +138,7 @@ async fn router(
     metrics: Arc<Metrics>,
     shutdown: Shutdown,
 ) -> Result<Router, BoxError> {
+    let admin = AdminServer::new(Admin { queue: queue.clone() });
     let shared = Arc::new(Shared {
         settings_json: to_settings_json(config),
         chunk_bytes: config.server.chunk_bytes,
@@ -169,6 +174,7 @@ async fn router(
         .http2_max_header_list_size(limits::MAX_HEADER_BYTES)
         .add_service(health_service)
         .add_service(reflection)
+        .add_service(admin)
         .add_service(service))
 }
 

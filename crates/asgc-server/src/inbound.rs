@@ -148,7 +148,13 @@ impl Inbound {
                 asks,
                 received_bytes: data.len() as u64,
             };
-            self.send(Command::Push { input, began }).await?;
+            self.send(Command::Push {
+                session: self.session,
+                input,
+                began,
+                arrived: began,
+            })
+            .await?;
         }
         self.begin(Upload::Push { header, began }, expected, data).await
     }
@@ -220,8 +226,10 @@ impl Inbound {
                     decode_s,
                 });
                 self.send(Command::Push {
+                    session,
                     input: Input::Push { session, pushed },
                     began,
+                    arrived,
                 })
                 .await
             }

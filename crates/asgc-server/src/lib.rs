@@ -19,6 +19,7 @@
 //! | `model_file` | safetensors in and out |
 //! | `generation` | the count of the server's lives |
 
+mod admin;
 pub mod app;
 mod generation;
 mod inbound;

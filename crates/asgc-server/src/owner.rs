@@ -4,7 +4,9 @@ use crate::incoming::Traffic;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::sink::Sink;
-use asgc_core::server::{Action, Admission, Input, Refusal, Server, SessionId};
+use asgc_core::controller::report::Report;
+use asgc_core::event::{Control, Operator};
+use asgc_core::server::{Action, Admission, Input, Refusal, Server, SessionId, Ticket};
 use asgc_proto::v1::{self, server_message::Kind};
 use asgc_proto::{REFUSAL_KEY, convert};
 use std::collections::HashMap;
@@ -23,11 +25,26 @@ pub(crate) enum Command {
         outbox: Arc<Outbox>,
         reply: oneshot::Sender<JoinReply>,
     },
-    /// A push, whole or its header alone, that began to arrive at `began`.
-    Push { input: Input, began: Instant },
+    /// A push, whole or its header alone: when its first byte was there, and when the last that came so far.
+    Push {
+        session: SessionId,
+        input: Input,
+        began: Instant,
+        arrived: Instant,
+    },
+    /// Say what controls are in force.
+    Controls { reply: oneshot::Sender<Report> },
+    /// Change them.
+    SetControls {
+        operator: Box<Operator>,
+        reply: oneshot::Sender<ControlsReply>,
+    },
     /// Anything else.
     Handle(Input),
 }
+
+/// The event that was logged, or why nothing was changed.
+pub(crate) type ControlsReply = Result<Box<Control>, String>;
 
 pub(crate) type JoinReply = Result<Admission, Box<Status>>;
 
@@ -35,6 +52,8 @@ pub(crate) type JoinReply = Result<Admission, Box<Status>>;
 struct Member {
     outbox: Arc<Outbox>,
     reply: Option<oneshot::Sender<JoinReply>>,
+    /// When its last push arrived: what the verdict on it took is the server's time, not the link's.
+    arrived: Option<Instant>,
 }
 
 pub(crate) struct Owner {
@@ -45,6 +64,9 @@ pub(crate) struct Owner {
     pub(crate) traffic: Arc<Traffic>,
     /// What `now` counts from.
     pub(crate) epoch: Instant,
+    /// Operators whose changes have not been answered.
+    pub(crate) asking: HashMap<Ticket, oneshot::Sender<ControlsReply>>,
+    pub(crate) tickets: u64,
 }
 
 impl Owner {
@@ -79,11 +101,20 @@ impl Owner {
                     Member {
                         outbox,
                         reply: Some(reply),
+                        arrived: None,
                     },
                 );
                 self.server.handle(self.epoch.elapsed(), input, actions);
             }
-            Command::Push { input, began } => {
+            Command::Push {
+                session,
+                input,
+                began,
+                arrived,
+            } => {
+                members
+                    .entry(session)
+                    .and_modify(|member| member.arrived = Some(arrived));
                 let whole = matches!(input, Input::Push { .. });
                 let taken = Instant::now();
                 self.server.handle(self.epoch.elapsed(), input, actions);
@@ -91,6 +122,17 @@ impl Owner {
                     self.metrics.applied(taken.elapsed());
                     self.metrics.decided(began.elapsed());
                 }
+            }
+            Command::Controls { reply } => {
+                // Whoever asked may have gone.
+                let _ = reply.send(self.server.controls(self.epoch.elapsed()));
+            }
+            Command::SetControls { operator, reply } => {
+                self.tickets += 1;
+                let ticket = Ticket(self.tickets);
+                self.asking.insert(ticket, reply);
+                let input = Input::SetControls { ticket, operator };
+                self.server.handle(self.epoch.elapsed(), input, actions);
             }
             Command::Handle(input) => {
                 let left = match &input {
@@ -105,6 +147,11 @@ impl Owner {
                 left.map(|session| members.remove(&session));
             }
         }
+    }
+
+    fn answer(&mut self, ticket: Ticket, outcome: ControlsReply) {
+        // As above.
+        let _ = self.asking.remove(&ticket).map(|reply| reply.send(outcome));
     }
 
     /// Does what the state machine said; true when the run has ended.
@@ -143,11 +190,10 @@ impl Owner {
                     push,
                     verdict,
                 } => {
-                    urgent(
-                        members,
-                        session,
-                        Kind::Verdict(convert::verdict_message(push, &verdict, 0.0)),
-                    );
+                    let arrived = members.get(&session).and_then(|member| member.arrived);
+                    let held_s = arrived.map_or(0.0, |arrived| arrived.elapsed().as_secs_f64());
+                    let verdict = convert::verdict_message(push, &verdict, held_s);
+                    urgent(members, session, Kind::Verdict(verdict));
                 }
                 Action::Controls { session, controls } => {
                     urgent(
@@ -156,6 +202,7 @@ impl Owner {
                         Kind::Controls(convert::controls_message(&controls)),
                     );
                 }
+                Action::ControlsSet { ticket, outcome } => self.answer(ticket, outcome),
                 Action::Proceed { session, push } => {
                     urgent(members, session, Kind::Proceed(v1::Proceed { push_id: push.0 }));
                 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod cluster;
+mod controls;
 mod local;
 mod output;
 mod programs;
@@ -31,6 +32,7 @@ const EXIT_CODES: &str = "Exit codes: 0 ended properly, 1 did not, 64 wrong flag
 enum Command {
     Local(local::Args),
     Summary(summary::Args),
+    Controls(controls::Args),
     #[command(subcommand)]
     Bench(bench::Command),
 }
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Local(args) => local::main(&args),
         Command::Summary(args) => summary::main(&args),
+        Command::Controls(args) => controls::main(&args),
         Command::Bench(command) => bench::main(&command),
     };
     result.unwrap_or_else(|error| {

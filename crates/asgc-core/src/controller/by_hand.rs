@@ -47,11 +47,13 @@ impl Controller {
         self.pin(&set);
         let signals = self.window.signals(self.evaluators > 0);
         let reason = format!("set by hand by {}: {}", operator.by, operator.why);
-        Ok(Control {
+        let control = Control {
             workers,
             operator: Some(operator),
             ..self.event(elapsed_s, &signals, before, (Direction::Hold, reason))
-        })
+        };
+        self.remember(&control);
+        Ok(control)
     }
 
     fn check(&self, operator: &Operator) -> Result<(), String> {

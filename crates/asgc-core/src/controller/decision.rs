@@ -72,7 +72,7 @@ impl Controller {
     ) -> Control {
         Control {
             elapsed_s,
-            policy: self.policy().map_or("none", ControlPolicy::as_str).to_owned(),
+            policy: self.policy_name().to_owned(),
             loss_trend: signals.loss.map(|loss| loss.trend),
             loss_variability: signals.loss.map(|loss| loss.rebound),
             mean_staleness: signals.mean_staleness,

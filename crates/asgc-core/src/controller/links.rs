@@ -8,7 +8,7 @@ use super::recent::Recent;
 use crate::codec::{Codec, Format};
 use crate::cost::{Costs, Work};
 use crate::event::{Decision, Event, LinkReport, Update};
-use crate::ids::WorkerId;
+use crate::ids::{Revision, WorkerId};
 use std::collections::BTreeMap;
 
 /// Uploads are not timed more exactly than this; what takes less costs nothing.
@@ -90,6 +90,8 @@ impl Counts {
 pub struct Line {
     window: Counts,
     parameters: u64,
+    /// The revision that its last push was encoded under.
+    confirmed: Revision,
     /// When its last push was decided.
     last_at: Option<f64>,
     step_s: Recent,
@@ -122,6 +124,7 @@ impl Timings {
 impl Line {
     fn update(&mut self, update: &Update, parameters: u64) {
         self.parameters = parameters;
+        self.confirmed = update.controls_revision;
         self.window.pushes += 1;
         self.window.rejected += u64::from(update.decision == Decision::Rejected);
         self.measure(update);
@@ -168,6 +171,12 @@ impl Line {
     #[must_use]
     pub fn window(&self) -> Counts {
         self.window
+    }
+
+    /// The revision of the controls that its last push was encoded under.
+    #[must_use]
+    pub fn confirmed(&self) -> Revision {
+        self.confirmed
     }
 
     /// What its steps are made of; `None` until measured.

@@ -13,6 +13,7 @@
 //! | [`assignments`] | who compresses with what, since which revision; pins |
 //! | `decision` | one decision, put together |
 //! | `by_hand` | changes by an operator |
+//! | [`report`] | what is in force, for whoever asks |
 //!
 //! Safer is more of every gradient and less staleness; aggressive is the reverse. `s_low` and `beta` never move.
 
@@ -25,6 +26,7 @@ pub mod guard;
 pub mod links;
 pub mod policy;
 pub mod recent;
+pub mod report;
 pub mod smoothed;
 pub mod window;
 
@@ -34,13 +36,17 @@ mod tests;
 use crate::codec::Codec;
 use crate::config::{self, Config, ControlPolicy, Mode};
 use crate::event::{Control, Event};
-use crate::ids::{Revision, Staleness, Version, WorkerId};
+use crate::ids::{Staleness, Version, WorkerId};
 use crate::push::Controls;
 use assignments::Assignments;
 use bounds::Bounds;
 use guard::Guard;
 use links::Links;
+use std::collections::VecDeque;
 use window::Window;
+
+/// Decisions that are kept to be asked for.
+const REMEMBERED: usize = 16;
 
 /// The controller of one run.
 #[derive(Debug, Clone)]
@@ -66,6 +72,8 @@ pub struct Controller {
     since_s: f64,
     version: Version,
     due: Due,
+    /// The last decisions, the latest last.
+    recent: VecDeque<Control>,
 }
 
 /// When the next decision is due.
@@ -99,6 +107,7 @@ impl Controller {
             evaluators: 0,
             since_s: 0.0,
             version: Version(0),
+            recent: VecDeque::new(),
             due: due.map_or(Due::At(controller.interval_s), Due::Version),
             config: controller.clone(),
         }
@@ -135,6 +144,7 @@ impl Controller {
         };
         let signals = std::mem::take(&mut self.window).signals(self.evaluators > 0);
         let control = self.decision(elapsed_s, &signals);
+        self.remember(&control);
         self.links.begin_window();
         self.since_s = elapsed_s;
         Some(control)
@@ -161,28 +171,21 @@ impl Controller {
         self.assignments.of(worker)
     }
 
-    /// The latest revision of anybody's controls.
-    #[must_use]
-    pub fn revision(&self) -> Revision {
-        self.assignments.latest()
-    }
-
-    /// The trainers that it knows of.
-    #[must_use]
-    pub fn workers(&self) -> Vec<WorkerId> {
-        self.assignments.workers()
-    }
-
     /// Beyond this staleness a push is rejected now.
     #[must_use]
     pub fn s_max(&self) -> Staleness {
         Staleness(self.s_max)
     }
 
-    /// Whether an operator keeps a trainer's codec, or `s_max`, against the policy.
-    #[must_use]
-    pub fn pinned(&self, worker: WorkerId) -> (bool, bool) {
-        (self.assignments.is_pinned(worker), self.s_max_pinned)
+    fn remember(&mut self, control: &Control) {
+        if self.recent.len() == REMEMBERED {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(control.clone());
+    }
+
+    fn policy_name(&self) -> &'static str {
+        self.policy().map_or("none", ControlPolicy::as_str)
     }
 
     fn policy(&self) -> Option<ControlPolicy> {

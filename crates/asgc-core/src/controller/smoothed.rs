@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn noise_is_no_rebound_and_a_rise_is() {
-        let zigzag = |step: u32| if step % 2 == 0 { 0.9 } else { 1.1 };
+        let zigzag = |step: u32| if step.is_multiple_of(2) { 0.9 } else { 1.1 };
         let calm = signals((0..400).map(zigzag)).unwrap();
         assert!(calm.rebound < 1e-3, "{calm:?}");
         let risen = signals((0..400).map(|step| zigzag(step) + if step < 300 { 0.0 } else { 1.0 })).unwrap();

@@ -34,6 +34,7 @@ pub use message::{
 
 use crate::config::{Config, Mode};
 use crate::controller::Controller;
+use crate::controller::report::Report;
 use crate::event::{Event, RunStart};
 use crate::ids::{Generation, Version};
 use crate::layout::Layout;
@@ -151,10 +152,13 @@ impl Server {
         self.version
     }
 
-    /// What adapts compression and the staleness bound.
+    /// The controls in force at time `now`.
     #[must_use]
-    pub fn controller(&self) -> &Controller {
-        &self.controller
+    pub fn controls(&self, now: Duration) -> Report {
+        let elapsed = self
+            .began
+            .map_or(Duration::ZERO, |began| now.saturating_sub(began));
+        self.controller.report(elapsed.as_secs_f64())
     }
 
     /// The layout, once it is known.

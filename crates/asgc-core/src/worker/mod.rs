@@ -64,6 +64,10 @@ pub enum Input<'a> {
 
 /// Something is to be done.
 #[derive(Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "actions live for one call; boxing every push would cost more"
+)]
 pub enum Action {
     /// Send it, also if it was sent before.
     Send(Push),

@@ -3,7 +3,8 @@
 use super::{Malformed, format, format_message, malformed};
 use crate::v1;
 use asgc_core::codec::{Codec, Format};
-use asgc_core::ids::{Bits, Density, OutOfRange, Revision};
+use asgc_core::event::{Operator, Override};
+use asgc_core::ids::{Bits, Density, OutOfRange, Revision, WorkerId};
 use asgc_core::push::Controls;
 
 /// What a worker is to compress with.
@@ -38,6 +39,36 @@ pub fn controls_message(controls: &Controls) -> v1::Controls {
         Codec::Quantize(bits) => message.bits = bits.get().into(),
     }
     message
+}
+
+/// What an operator wants of the controls.
+pub fn operator(message: v1::SetControlsRequest) -> Result<Operator, Malformed> {
+    let codec = message.codec.map(|text| text.parse::<Codec>());
+    let codec = codec.transpose().map_err(|error| malformed(error.to_string()))?;
+    Ok(Operator {
+        by: message.by,
+        why: message.why,
+        set: Override {
+            worker_id: message.worker_id.map(WorkerId),
+            codec,
+            s_max: message.s_max,
+            pin: message.pin,
+        },
+    })
+}
+
+/// The message that says what an operator wants.
+#[must_use]
+pub fn operator_message(operator: &Operator) -> v1::SetControlsRequest {
+    let set = &operator.set;
+    v1::SetControlsRequest {
+        worker_id: set.worker_id.map(|worker| worker.0),
+        codec: set.codec.map(|codec| codec.to_string()),
+        s_max: set.s_max,
+        pin: set.pin,
+        by: operator.by.clone(),
+        why: operator.why.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -79,6 +110,25 @@ mod tests {
                 let bytes = controls_message(&sent).encode_to_vec();
                 prop_assert_eq!(controls(&v1::Controls::decode(&bytes[..]).unwrap()).unwrap(), sent);
             }
+        }
+
+        #[test]
+        fn what_an_operator_wants_survives_the_trip(
+            options: (Option<u32>, Option<u64>, Option<bool>),
+            rho in prop::option::of(0.001..=1.0f64),
+            words: (String, String),
+        ) {
+            let (by, why) = words;
+            let set = Override {
+                worker_id: options.0.map(WorkerId),
+                codec: rho.map(|rho| Codec::TopK(Density::new(rho).unwrap())),
+                s_max: options.1,
+                pin: options.2,
+            };
+            let sent = Operator { by, why, set };
+            let bytes = operator_message(&sent).encode_to_vec();
+            let read = operator(v1::SetControlsRequest::decode(&bytes[..]).unwrap());
+            prop_assert_eq!(read.unwrap(), sent);
         }
 
         #[test]
