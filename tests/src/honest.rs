@@ -36,7 +36,7 @@ pub fn options(url: &str) -> Options {
 pub fn plain() -> Settings {
     Settings {
         codec: Codec::Identity,
-        error_feedback: false,
+        error_feedback: None,
         reclaim: false,
         seed: 0,
     }

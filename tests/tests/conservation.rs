@@ -5,6 +5,7 @@
 use asgc_client::Session;
 use asgc_core::codec::Codec;
 use asgc_core::event::{Decision, Event, RejectReason};
+use asgc_core::feedback::Bound;
 use asgc_core::ids::{Bits, Density};
 use asgc_core::worker::Settings;
 use asgc_tests::honest::{options, plain, pull};
@@ -98,7 +99,7 @@ fn initial() -> Vec<f32> {
 fn feedback(codec: Codec) -> Settings {
     Settings {
         codec,
-        error_feedback: true,
+        error_feedback: Some(Bound::None),
         ..plain()
     }
 }

@@ -156,6 +156,18 @@ impl Session {
         self.worker.residual_norm()
     }
 
+    /// L2 norm of the last gradient that was pushed.
+    #[must_use]
+    pub fn gradient_norm(&self) -> f64 {
+        self.worker.gradient_norm()
+    }
+
+    /// Norms of what the bound on the residual took away, summed over drops.
+    #[must_use]
+    pub fn dropped_norm(&self) -> f64 {
+        self.worker.dropped_norm()
+    }
+
     /// The link, as the last push found it that could be measured.
     #[must_use]
     pub fn link_sample(&self) -> Option<LinkSample> {

@@ -8,10 +8,31 @@
 //! `e <- e + D(C(u))`, in whatever order verdicts come: the residual only ever has reconstructions taken
 //! from it and returned to it, so with several pushes in flight the sum of gradients still equals the sum
 //! of reconstructions that the server took, plus the residual.
+//!
+//! A worker whose pushes are nearly always rejected would pile up residual without end, and once it is heard, throw
+//! old gradients at a model that has long moved on. A [`Bound`] keeps it finite; what it takes away is counted
+//! ([`Dropped`]), so that gradients = taken + residual + dropped.
 
 use crate::codec::{Codec, Encoder, NonFinite, Payload};
 use crate::layout::Layout;
+use crate::push::Dropped;
 use std::sync::Arc;
+
+/// The weight of a new gradient in the mean of their norms: about the last twenty count.
+const MEAN_WEIGHT: f64 = 0.05;
+
+/// How a residual is kept from growing without end.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum Bound {
+    /// Not at all.
+    #[default]
+    None,
+    /// `|e| <= cap * m`, where `m` is the exponential mean of the norms of the worker's gradients: else `e` is scaled
+    /// down to that.
+    Cap(f64),
+    /// Each rejection scales `e` by `1 - decay`, after its push was put back.
+    Decay(f64),
+}
 
 /// Encodes gradients, keeping the residual where error feedback is on.
 #[derive(Debug)]
@@ -19,19 +40,33 @@ pub struct Compressor {
     encoder: Encoder,
     /// `e`, flat; `None` with error feedback off.
     residual: Option<Vec<f32>>,
+    bound: Bound,
     /// `u`, reused from push to push.
     sum: Vec<f32>,
+    /// `|e|`: kept, since it costs a pass over all parameters.
+    norm: f64,
+    gradient_norm: f64,
+    mean_norm: Option<f64>,
+    /// Since it was last taken.
+    dropped: Dropped,
+    /// Norms of all drops.
+    dropped_norm: f64,
 }
 
 impl Compressor {
-    /// `seed` drives stochastic rounding.
+    /// `bound` is `None` for no error feedback; `seed` drives stochastic rounding.
     #[must_use]
-    pub fn new(layout: Arc<Layout>, error_feedback: bool, seed: u64) -> Self {
-        let residual = error_feedback.then(|| vec![0.0; layout.parameters()]);
+    pub fn new(layout: Arc<Layout>, bound: Option<Bound>, seed: u64) -> Self {
         Self {
+            residual: bound.map(|_| vec![0.0; layout.parameters()]),
+            bound: bound.unwrap_or_default(),
             encoder: Encoder::new(layout, seed),
-            residual,
             sum: Vec::new(),
+            norm: 0.0,
+            gradient_norm: 0.0,
+            mean_norm: None,
+            dropped: Dropped::default(),
+            dropped_norm: 0.0,
         }
     }
 
@@ -48,7 +83,9 @@ impl Compressor {
     /// When `gradient` has another length than the layout.
     pub fn compress(&mut self, gradient: &[f32], codec: Codec, nonce: u64) -> Result<Payload, NonFinite> {
         let Some(residual) = &mut self.residual else {
-            return self.encoder.encode(gradient, codec, nonce);
+            let payload = self.encoder.encode(gradient, codec, nonce)?;
+            self.gradient_norm = norm(gradient);
+            return Ok(payload);
         };
         assert_eq!(
             gradient.len(),
@@ -61,23 +98,52 @@ impl Compressor {
         let payload = self.encoder.encode(&self.sum, codec, nonce)?;
         std::mem::swap(residual, &mut self.sum);
         self.add_decoded(-1.0, &payload);
+        self.gradient_norm = norm(gradient);
+        let mean = self.mean_norm.unwrap_or(self.gradient_norm);
+        self.mean_norm = Some(mean + MEAN_WEIGHT * (self.gradient_norm - mean));
+        self.keep_to_cap();
         Ok(payload)
     }
 
-    /// Puts a share of a push back into the residual: 1 for a rejected one. Without error feedback it is lost.
+    /// Puts a rejected push back into the residual. Without error feedback it is lost.
+    pub fn reject(&mut self, payload: &Payload) {
+        self.put_back(1.0, payload);
+        if let Bound::Decay(decay) = self.bound {
+            self.scale(1.0 - decay);
+        }
+    }
+
+    /// Puts a share of a push back into the residual. Without error feedback it is lost.
     ///
     /// The residual stays finite: an infinity would make every later gradient unfit.
     pub fn put_back(&mut self, share: f32, payload: &Payload) {
         self.add_decoded(share, payload);
         let residual = self.residual.iter_mut().flatten();
         residual.for_each(|e| *e = e.clamp(f32::MIN, f32::MAX));
+        self.keep_to_cap();
     }
 
     /// L2 norm of the residual over all tensors; 0 with error feedback off.
     #[must_use]
     pub fn residual_norm(&self) -> f64 {
-        let square = |&e: &f32| f64::from(e) * f64::from(e);
-        self.residual.iter().flatten().map(square).sum::<f64>().sqrt()
+        self.norm
+    }
+
+    /// L2 norm of the last gradient that was encoded.
+    #[must_use]
+    pub fn gradient_norm(&self) -> f64 {
+        self.gradient_norm
+    }
+
+    /// What the bound took away since this was last asked.
+    pub fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Norms of what the bound took away, summed over drops.
+    #[must_use]
+    pub fn dropped_norm(&self) -> f64 {
+        self.dropped_norm
     }
 
     /// The residual, flat; empty with error feedback off.
@@ -95,6 +161,38 @@ impl Compressor {
             decoded.add_scaled_to(alpha, residual);
         }
     }
+
+    /// Takes the residual's norm anew, and scales it down where it is beyond the cap.
+    fn keep_to_cap(&mut self) {
+        self.norm = norm(self.residual());
+        let (Bound::Cap(cap), Some(mean)) = (self.bound, self.mean_norm) else {
+            return;
+        };
+        let most = cap * mean;
+        if self.norm > most {
+            self.scale(most / self.norm);
+        }
+    }
+
+    /// Scales the residual by `kept`, and counts what that takes away.
+    fn scale(&mut self, kept: f64) {
+        let (mut sum, mut square) = (0.0, 0.0);
+        for e in self.residual.iter_mut().flatten() {
+            let left = (f64::from(*e) * kept) as f32;
+            let gone = f64::from(*e) - f64::from(left);
+            (sum, square) = (sum + gone, square + gone * gone);
+            *e = left;
+        }
+        self.dropped.sum += sum;
+        self.dropped.norm += square.sqrt();
+        self.dropped_norm += square.sqrt();
+        self.norm *= kept;
+    }
+}
+
+fn norm(values: &[f32]) -> f64 {
+    let square = |&x: &f32| f64::from(x) * f64::from(x);
+    values.iter().map(square).sum::<f64>().sqrt()
 }
 
 #[cfg(test)]
@@ -105,11 +203,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn compressor(len: usize, error_feedback: bool) -> Compressor {
+        bounded(len, error_feedback.then_some(Bound::None))
+    }
+
+    fn bounded(len: usize, bound: Option<Bound>) -> Compressor {
         let spec = TensorSpec {
             name: "w".into(),
             shape: vec![len],
         };
-        Compressor::new(Arc::new(Layout::new(vec![spec]).unwrap()), error_feedback, 0)
+        Compressor::new(Arc::new(Layout::new(vec![spec]).unwrap()), bound, 0)
     }
 
     #[test]
@@ -168,7 +270,115 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_cap_holds_and_what_it_takes_is_counted() {
+        let mut compressor = bounded(2, Some(Bound::Cap(2.0)));
+        let rejected =
+            [1, 2, 3].map(|nonce| compressor.compress(&[3.0, 4.0], Codec::Identity, nonce).unwrap());
+        compressor.reject(&rejected[0]);
+        compressor.reject(&rejected[1]);
+        assert_eq!(
+            (compressor.residual(), compressor.dropped),
+            (&[6.0, 8.0][..], Dropped::default())
+        );
+        compressor.reject(&rejected[2]);
+        // Of [9, 12], norm 15, two gradient norms of 5 are kept.
+        assert_eq!(compressor.residual(), [6.0, 8.0]);
+        let dropped = compressor.take_dropped();
+        assert!(
+            (dropped.sum - 7.0).abs() < 1e-6 && (dropped.norm - 5.0).abs() < 1e-6,
+            "{dropped:?}"
+        );
+        assert_eq!(compressor.take_dropped(), Dropped::default());
+    }
+
+    #[test]
+    fn decay_takes_its_share_at_each_rejection_and_at_nothing_else() {
+        let mut compressor = bounded(2, Some(Bound::Decay(0.25)));
+        let codec = Codec::TopK(Density::new(0.5).unwrap());
+        let payload = compressor.compress(&[4.0, 2.0], codec, 1).unwrap();
+        compressor.put_back(0.5, &payload);
+        assert_eq!(
+            (compressor.residual(), compressor.dropped),
+            (&[2.0, 2.0][..], Dropped::default())
+        );
+        compressor.reject(&payload);
+        assert_eq!(compressor.residual(), [4.5, 1.5]);
+        assert_eq!(compressor.take_dropped().sum, 2.0);
+    }
+
+    /// The residual's norm, in gradient norms, of a worker that is never heard.
+    fn never_heard(bound: Bound, pushes: u64) -> f64 {
+        let mut compressor = bounded(4, Some(bound));
+        for nonce in 0..pushes {
+            let payload = compressor
+                .compress(&[1.0, -1.0, 1.0, -1.0], Codec::Identity, nonce)
+                .unwrap();
+            compressor.reject(&payload);
+        }
+        compressor.residual_norm() / 2.0
+    }
+
+    #[test]
+    fn only_a_bound_keeps_a_residual_finite() {
+        assert_eq!(never_heard(Bound::None, 2000), 2000.0);
+        assert!((never_heard(Bound::Cap(100.0), 2000) - 100.0).abs() < 1e-3);
+        // e <- 0.9 (e + g) comes to rest at 9 g.
+        assert!((never_heard(Bound::Decay(0.1), 2000) - 9.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn norms_are_known_without_a_pass() {
+        let mut compressor = compressor(2, true);
+        compressor
+            .compress(&[3.0, 4.0], Codec::TopK(Density::new(0.5).unwrap()), 1)
+            .unwrap();
+        assert_eq!(
+            (compressor.gradient_norm(), compressor.residual_norm()),
+            (5.0, 3.0)
+        );
+        let mut plain = bounded(2, None);
+        plain.compress(&[3.0, 4.0], Codec::Identity, 1).unwrap();
+        assert_eq!((plain.gradient_norm(), plain.residual_norm()), (5.0, 0.0));
+    }
+
+    fn bounds() -> impl Strategy<Value = Bound> {
+        prop_oneof![
+            Just(Bound::None),
+            (0.1..3.0f64).prop_map(Bound::Cap),
+            (0.01..=1.0f64).prop_map(Bound::Decay),
+        ]
+    }
+
     proptest! {
+        /// What a bound drops is what is missing: the sums over all entries balance.
+        #[test]
+        fn what_is_dropped_balances(
+            bound in bounds(),
+            history in prop::collection::vec((prop::collection::vec(-1.0f32..1.0, 6), any::<bool>()), 1..40),
+        ) {
+            let mut compressor = bounded(6, Some(bound));
+            let codec = Codec::TopK(Density::new(0.3).unwrap());
+            let layout = Arc::clone(compressor.layout());
+            let total = |values: &[f32]| values.iter().map(|&v| f64::from(v)).sum::<f64>();
+            let (mut computed, mut taken, mut dropped) = (0.0, 0.0, 0.0);
+            for (nonce, (gradient, accepted)) in history.into_iter().enumerate() {
+                computed += total(&gradient);
+                let payload = compressor.compress(&gradient, codec, nonce as u64).unwrap();
+                if accepted {
+                    taken += total(&payload.check(&layout).unwrap().decode());
+                } else {
+                    compressor.reject(&payload);
+                }
+                dropped += compressor.take_dropped().sum;
+                let left = total(compressor.residual());
+                prop_assert!((computed - taken - left - dropped).abs() < 1e-4);
+                if let (Bound::Cap(cap), Some(mean)) = (bound, compressor.mean_norm) {
+                    prop_assert!(norm(compressor.residual()) <= cap * mean * (1.0 + 1e-5));
+                }
+            }
+        }
+
         /// Invariant 1 in small: gradients = taken + residual, whatever is taken and in whatever order.
         #[test]
         fn gradient_mass_is_conserved(

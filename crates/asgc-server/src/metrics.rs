@@ -1,15 +1,19 @@
 //! The server's metrics: a fold over events, and a few that only the daemon can see.
 
 mod control;
+mod links;
 
 use asgc_core::config::Config;
 use asgc_core::event::{Decision, Event, RunEnd, Update};
 use asgc_core::ids::WorkerId;
 use asgc_core::server::FrameBytes;
 use asgc_daemon::metrics::prometheus::core::{AtomicU64, GenericCounter};
-use asgc_daemon::metrics::prometheus::{Error, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec};
+use asgc_daemon::metrics::prometheus::{
+    Counter, Error, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec,
+};
 use asgc_daemon::metrics::{Registry, WorkerLabels};
 use control::ControlMetrics;
+use links::LinkMetrics;
 use std::time::Duration;
 
 /// From a loopback verdict to one that waited for a slow peer, in seconds.
@@ -38,6 +42,8 @@ pub(crate) struct Metrics {
     test_accuracy: Gauge,
     learning_rate: Gauge,
     control: ControlMetrics,
+    links: LinkMetrics,
+    dropped: Counter,
     members: GaugeVec,
     uplink: GenericCounter<AtomicU64>,
     downlink: GenericCounter<AtomicU64>,
@@ -101,6 +107,11 @@ impl Metrics {
             )?,
             learning_rate: registry.gauge("asgc_server_learning_rate", "Rate of the last applied update")?,
             control: ControlMetrics::new(registry, config)?,
+            links: LinkMetrics::new(registry, config)?,
+            dropped: registry.float_counter(
+                "asgc_server_residual_dropped_norm_total",
+                "Norms of what the bound on residuals took away, summed over drops",
+            )?,
             members: registry.gauges(
                 "asgc_server_members",
                 "Members with a session, by role",
@@ -131,20 +142,33 @@ impl Metrics {
 
     pub(crate) fn observe(&self, event: &Event) {
         match event {
-            Event::Update(update) => self.update(update),
+            Event::Update(update) => {
+                let label = self.labels.value(update.worker_id);
+                self.links.update(event, update.worker_id, &label);
+                self.update(update);
+            }
             Event::Eval(eval) => {
                 self.test_accuracy.set(eval.test_accuracy);
                 self.test_loss.set(eval.test_loss);
             }
-            Event::Join(join) => self.members.with_label_values(&[&join.role]).inc(),
+            Event::Join(join) => {
+                self.members.with_label_values(&[&join.role]).inc();
+                self.links.observe(event);
+            }
             Event::Leave(leave) => {
                 self.members.with_label_values(&[&leave.role]).dec();
                 if let Some(worker) = leave.worker_id {
                     self.forget(worker);
                 }
             }
-            Event::Control(control) => self.control.observe(control),
-            Event::RunStart(_) => self.version.set(0.0),
+            Event::Control(control) => {
+                self.control.observe(control);
+                self.links.decided(control, |worker| self.labels.known(worker));
+            }
+            Event::RunStart(_) => {
+                self.version.set(0.0);
+                self.links.observe(event);
+            }
             Event::RunEnd(RunEnd { .. }) => {}
         }
     }
@@ -165,6 +189,9 @@ impl Metrics {
         self.received_bytes.inc_by(update.received_bytes);
         self.staleness.observe(update.staleness.0 as f64);
         self.train_loss.set(update.loss);
+        // A worker may report anything; a counter does not fall.
+        self.dropped
+            .inc_by(update.residual_dropped_norm.clamp(0.0, f64::from(f32::MAX)));
         if update.decision != Decision::Rejected {
             self.learning_rate.set(update.lr);
         }
@@ -182,6 +209,7 @@ impl Metrics {
                 .remove_label_values(&[&*label, decision.as_str()]);
         }
         let _ = self.worker_staleness.remove_label_values(&[&*label]);
+        self.links.forget(&label);
     }
 
     pub(crate) fn frames(&self, frames: FrameBytes) {

@@ -109,7 +109,7 @@ fn options(config: &Config) -> Options {
 fn worker_settings(config: &Config) -> Result<Settings, BoxError> {
     Ok(Settings {
         codec: config.compression.codec()?,
-        error_feedback: config.error_feedback.enabled,
+        error_feedback: config.error_feedback.residual(),
         reclaim: config.staleness.reclaim,
         seed: config.run.seed,
     })

@@ -3,7 +3,7 @@
 use asgc_client::{Session, Settled};
 use asgc_core::push::Measured;
 use asgc_daemon::metrics::Registry;
-use asgc_daemon::metrics::prometheus::{Error, Gauge, Histogram, IntCounter, IntCounterVec};
+use asgc_daemon::metrics::prometheus::{Counter, Error, Gauge, Histogram, IntCounter, IntCounterVec};
 
 /// From a fast step to one that waited long, in seconds.
 const SECONDS: [f64; 16] = [
@@ -20,6 +20,10 @@ pub(crate) struct Metrics {
     version: Gauge,
     loss: Gauge,
     residual_norm: Gauge,
+    gradient_norm: Gauge,
+    dropped: Counter,
+    rtt: Gauge,
+    goodput: Gauge,
     fetch: Histogram,
     compute: Histogram,
     push_latency: Histogram,
@@ -40,6 +44,16 @@ impl Metrics {
             version: registry.gauge("asgc_worker_version", "Version of the parameters in use")?,
             loss: registry.gauge("asgc_worker_train_loss", "Loss of the last batch")?,
             residual_norm: registry.gauge("asgc_worker_residual_norm", "L2 norm of the residual")?,
+            gradient_norm: registry.gauge("asgc_worker_gradient_norm", "L2 norm of the last gradient")?,
+            dropped: registry.float_counter(
+                "asgc_worker_residual_dropped_norm_total",
+                "Norms of what the bound on the residual took away, summed over drops",
+            )?,
+            rtt: registry.gauge("asgc_worker_link_rtt_seconds", "Round trip of an empty message")?,
+            goodput: registry.gauge(
+                "asgc_worker_link_goodput_bytes_per_second",
+                "Payload bytes a second that the uplink carried at the last push that was measured",
+            )?,
             fetch: seconds("asgc_worker_fetch_seconds", "Waiting for parameters")?,
             compute: seconds(
                 "asgc_worker_compute_seconds",
@@ -57,6 +71,16 @@ impl Metrics {
         self.loss.set(measured.loss);
         self.compute.observe(measured.compute_s);
         self.residual_norm.set(session.residual_norm());
+        self.gradient_norm.set(session.gradient_norm());
+        self.dropped
+            .inc_by((session.dropped_norm() - self.dropped.get()).max(0.0));
+        if let Some(link) = session.link_sample() {
+            self.rtt.set(link.rtt_s);
+            // What was too quick to be timed says nothing.
+            if link.upload_s > 0.0 {
+                self.goodput.set(link.upload_bytes as f64 / link.upload_s);
+            }
+        }
         self.settled(session);
     }
 

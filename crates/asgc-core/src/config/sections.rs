@@ -1,6 +1,7 @@
 //! The sections, key by key.
 
 use crate::codec::Codec;
+use crate::feedback::Bound;
 use crate::ids::{Bits, Density};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -244,6 +245,18 @@ impl Default for ErrorFeedback {
             cap: 100.0,
             decay: 0.1,
         }
+    }
+}
+
+impl ErrorFeedback {
+    /// The bound on the residual; `None` with error feedback off.
+    #[must_use]
+    pub fn residual(&self) -> Option<Bound> {
+        self.enabled.then_some(match self.bound {
+            ResidualBound::None => Bound::None,
+            ResidualBound::Cap => Bound::Cap(self.cap),
+            ResidualBound::Decay => Bound::Decay(self.decay),
+        })
     }
 }
 

@@ -7,7 +7,7 @@ mod signals;
 use super::*;
 use crate::config::{CompressionMode, ControlPolicy};
 use crate::event::{Decision, Direction, Eval, Update};
-use crate::ids::{PushId, Version, WorkerId};
+use crate::ids::{PushId, Revision, Version, WorkerId};
 
 /// Adaptive with Top-K at 0.25 and `s_max` 4; a decision every 10 s.
 pub(super) fn config(change: impl FnOnce(&mut Config)) -> Config {

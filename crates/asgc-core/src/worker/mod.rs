@@ -9,7 +9,7 @@ mod tests;
 
 use crate::codec::{Codec, NonFinite};
 use crate::event::{Decision, RejectReason};
-use crate::feedback::Compressor;
+use crate::feedback::{Bound, Compressor};
 use crate::ids::{Generation, PushId, Revision, Version};
 use crate::layout::Layout;
 use crate::push::{Controls, Measured, Push, PushHeader, Verdict};
@@ -24,8 +24,8 @@ pub const MAX_IN_FLIGHT: usize = 16;
 pub struct Settings {
     /// The codec to start with.
     pub codec: Codec,
-    /// Keep what compression leaves out.
-    pub error_feedback: bool,
+    /// Keep what compression leaves out, and how much of it at most; `None` is no error feedback.
+    pub error_feedback: Option<Bound>,
     /// Put back the share that attenuation left out.
     pub reclaim: bool,
     /// Drives stochastic rounding.
@@ -90,8 +90,6 @@ pub struct Worker {
     compressor: Compressor,
     generation: Option<Generation>,
     last_push: PushId,
-    /// Kept, since it costs a pass over all parameters.
-    residual_norm: f64,
     in_flight: BTreeMap<PushId, Push>,
     /// The last verdict refused a push for being late: the next one asks before it sends its payload.
     asks_first: bool,
@@ -107,7 +105,6 @@ impl Worker {
             settings,
             generation: None,
             last_push: PushId(0),
-            residual_norm: 0.0,
             in_flight: BTreeMap::new(),
             asks_first: false,
         }
@@ -166,10 +163,22 @@ impl Worker {
         self.compressor.residual()
     }
 
-    /// L2 norm of the residual over all tensors, after the last gradient was encoded.
+    /// L2 norm of the residual over all tensors.
     #[must_use]
     pub fn residual_norm(&self) -> f64 {
-        self.residual_norm
+        self.compressor.residual_norm()
+    }
+
+    /// L2 norm of the last gradient that was encoded.
+    #[must_use]
+    pub fn gradient_norm(&self) -> f64 {
+        self.compressor.gradient_norm()
+    }
+
+    /// Norms of what the bound on the residual took away, summed over drops.
+    #[must_use]
+    pub fn dropped_norm(&self) -> f64 {
+        self.compressor.dropped_norm()
     }
 
     fn joined(&mut self, generation: Generation, out: &mut Vec<Action>) {
@@ -197,7 +206,6 @@ impl Worker {
         match self.compressor.compress(gradient, self.controls.codec, id.0) {
             Err(unfit) => out.push(Action::Unfit(unfit)),
             Ok(payload) => {
-                self.residual_norm = self.compressor.residual_norm();
                 let header = PushHeader {
                     push: id,
                     generation,
@@ -207,7 +215,9 @@ impl Worker {
                     payload_bytes: payload.bytes.len() as u64,
                     controls: self.controls.revision,
                     measured: Measured {
-                        residual_norm: self.residual_norm,
+                        residual_norm: self.compressor.residual_norm(),
+                        gradient_norm: self.compressor.gradient_norm(),
+                        dropped: self.compressor.take_dropped(),
                         ..measured
                     },
                 };
@@ -235,7 +245,7 @@ impl Worker {
                     .put_back((1.0 - verdict.weight) as f32, &push.payload);
             }
             Decision::Downweighted => {}
-            Decision::Rejected => self.compressor.put_back(1.0, &push.payload),
+            Decision::Rejected => self.compressor.reject(&push.payload),
         }
         self.asks_first = matches!(verdict.reason, Some(RejectReason::Stale | RejectReason::Late));
         out.push(Action::Settled { push: id, verdict });

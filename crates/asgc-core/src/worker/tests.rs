@@ -16,7 +16,7 @@ impl Bench {
         };
         let mut settings = Settings {
             codec: Codec::TopK(Density::new(0.5).unwrap()),
-            error_feedback: true,
+            error_feedback: Some(Bound::None),
             reclaim: false,
             seed: 0,
         };
@@ -226,7 +226,7 @@ fn a_gradient_that_is_not_finite_uses_no_id_up() {
 
 #[test]
 fn without_error_feedback_nothing_is_kept() {
-    let mut bench = Bench::new(|settings| settings.error_feedback = false);
+    let mut bench = Bench::new(|settings| settings.error_feedback = None);
     assert_eq!(bench.gradient([4.0, 3.0]).header.measured.residual_norm, 0.0);
     bench.verdict(1, rejected(RejectReason::Stale));
     assert_eq!(

@@ -5,6 +5,7 @@ use crate::site::{Down, Site, Up};
 use asgc_core::codec::Codec;
 use asgc_core::config::{CompressionMode, Config, Mode, Role};
 use asgc_core::event::Event;
+use asgc_core::feedback::Bound;
 use asgc_core::ids::{Generation, Incarnation, WorkerId};
 use asgc_core::layout::{Layout, TensorSpec};
 use asgc_core::push::Measured;
@@ -113,7 +114,7 @@ impl Simulation {
         let generation = Generation(1);
         let settings = Settings {
             codec: setting.codec,
-            error_feedback: true,
+            error_feedback: Some(Bound::None),
             reclaim: setting.reclaim,
             seed: 5,
         };

@@ -38,6 +38,12 @@ impl WorkerLabels {
         label
     }
 
+    /// The label value of `id`, if it has one of its own.
+    pub fn known(&self, id: WorkerId) -> Option<Arc<str>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&id).map(Arc::clone)
+    }
+
     /// Frees the place of a worker that left. Returns the value whose series the caller should remove now;
     /// `None` when the worker had no value of its own.
     pub fn forget(&self, id: WorkerId) -> Option<Arc<str>> {

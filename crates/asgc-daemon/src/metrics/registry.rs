@@ -4,8 +4,8 @@ use crate::exit::Program;
 use prometheus::core::Collector;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{
-    Error, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
-    Opts, TextEncoder,
+    Counter, Error, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec,
+    IntGauge, Opts, TextEncoder,
 };
 
 /// Metrics of one process. Clones share them.
@@ -46,6 +46,14 @@ impl Registry {
     /// When the name is not a metric's name, or taken.
     pub fn counter(&self, name: &str, help: &str) -> Result<IntCounter, Error> {
         self.register(IntCounter::new(name, help)?)
+    }
+
+    /// A counter of what comes in fractions.
+    ///
+    /// # Errors
+    /// As [`Registry::counter`].
+    pub fn float_counter(&self, name: &str, help: &str) -> Result<Counter, Error> {
+        self.register(Counter::new(name, help)?)
     }
 
     /// Counters that differ in labels.
