@@ -72,6 +72,20 @@ bench: release ## Updates/s beside what forward and backward alone reach
 	@scripts/fashion-mnist
 	target/release/asgc bench train configs/bench.toml
 
+link = $(patsubst %,configs/link/link_%.toml,$(1))
+
+.PHONY: bench-link
+bench-link: release ## Strategies on a shaped link: needs root, ip and tc; about 20 minutes
+	@scripts/fashion-mnist
+	$(call say,a thin link: sending all of a gradient takes ten times as long as computing it)
+	target/release/asgc bench link $(call link,plain threshold rho_25 rho_10 rho_05 rho_01 budget)
+	$(call say,a link that becomes eight times thinner in mid-run)
+	target/release/asgc bench link $(call link,plain rho_25 rho_05 rho_01 budget) --uplink 32mbit --change-at 12=4mbit
+	$(call say,two unequal links)
+	target/release/asgc bench link $(call link,plain threshold budget) --uplink 16mbit,2mbit
+	$(call say,no shaping: budget beside plain)
+	target/release/asgc bench link $(call link,plain budget) --uplink none
+
 .PHONY: headline
 headline: release ## The reference's headline strategies, one after the other; about 20 minutes
 	@scripts/fashion-mnist

@@ -6,7 +6,7 @@ use crate::{Process, programs, scrape};
 use asgc_core::event::{Event, Update};
 use asgc_core::ids::WorkerId;
 use asgc_daemon::endpoints::Endpoints;
-use asgc_daemon::event_log::{EVENTS_FILE, PREVIOUS_FILE};
+use asgc_daemon::event_log::{EVENTS_FILE, PREVIOUS_DIR};
 use nix::sys::signal::Signal;
 use safetensors::SafeTensors;
 use std::fs;
@@ -116,7 +116,7 @@ impl TestServer {
     /// The event log of the server before the restart.
     #[must_use]
     pub fn previous_events(&self) -> Vec<Event> {
-        read_log(&self.run_folder().join(PREVIOUS_FILE))
+        read_log(&self.run_folder().join(PREVIOUS_DIR).join(EVENTS_FILE))
     }
 
     /// Waits until the log satisfies `found`.

@@ -98,6 +98,13 @@ pub fn rho_for_noise(limit: f64, tau: f64) -> f64 {
     1.0 / (1.0 + limit / (1.0 + tau))
 }
 
+/// `rho` to three significant digits: more would pretend to know, and nobody could read the log.
+#[must_use]
+pub fn even_rho(rho: f64) -> f64 {
+    let scale = 10f64.powi(2 - rho.log10().floor() as i32);
+    (rho * scale).round() / scale
+}
+
 impl Costs {
     /// `B(c)/g`, in seconds.
     #[must_use]

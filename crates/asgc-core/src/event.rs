@@ -14,6 +14,23 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The file name of the `number`-th full piece of a log, counted from 1; what is written to is `events.jsonl`.
+#[must_use]
+pub fn segment_name(number: u32) -> String {
+    format!("events.{number:05}.jsonl")
+}
+
+/// The number of the piece that has this file name.
+#[must_use]
+pub fn segment_number(name: &str) -> Option<u32> {
+    let number = name
+        .strip_prefix("events.")?
+        .strip_suffix(".jsonl")?
+        .parse()
+        .ok()?;
+    (number > 0 && segment_name(number) == name).then_some(number)
+}
+
 /// One line of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -349,6 +366,21 @@ mod tests {
         assert!(line.starts_with(r#"{"event":"run_start","#), "{line}");
         assert!(line.contains(r#""compute_delay":{"0":0.5,"10":0.3}"#), "{line}");
         assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), start);
+    }
+
+    #[test]
+    fn pieces_of_a_log_have_numbers() {
+        assert_eq!(segment_number("events.00007.jsonl"), Some(7));
+        assert_eq!(segment_number(&segment_name(123_456)), Some(123_456));
+        for other in [
+            "events.jsonl",
+            "events.7.jsonl",
+            "events.00000.jsonl",
+            "events.-0001.jsonl",
+            "events.x.jsonl",
+        ] {
+            assert_eq!(segment_number(other), None, "{other}");
+        }
     }
 
     #[test]

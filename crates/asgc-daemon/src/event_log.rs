@@ -1,28 +1,29 @@
 //! The writer of `events.jsonl`: one line an event, on a thread of its own.
 //!
 //! The run's folder is held by a kernel lock on its file `lock`, so a second server on the same folder is
-//! refused and a crashed one leaves nothing behind. A failing disk does not stop training: events that
-//! could not be written are counted as lost, and a half-written line is cut off before the next.
+//! refused and a crashed one leaves nothing behind. A file that has grown to its limit becomes a numbered piece,
+//! `events.00001.jsonl`, and a new one is begun: a log is its pieces and `events.jsonl`, in order.
+//!
+//! When the disk fails, or is too far behind, the log ends there, with a whole line: what follows counts as lost. It does
+//! not begin again, so that a log has no holes; whether training goes on is not decided here.
 
-use asgc_core::event::Event;
+use asgc_core::event::{Event, segment_name, segment_number};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Events that may wait for the disk; a minute of a fast run.
 const QUEUE: usize = 1 << 16;
-/// Between two complaints about the disk.
-const COMPLAINT_EVERY: Duration = Duration::from_secs(60);
 
 /// The name of the log in a run's folder.
 pub const EVENTS_FILE: &str = "events.jsonl";
-/// Where the log of the run before is kept.
-pub const PREVIOUS_FILE: &str = "events.jsonl.1";
+/// The folder, in a run's folder, that keeps the log of the run before.
+pub const PREVIOUS_DIR: &str = "previous";
 /// The file that is locked while a server writes to the folder.
 pub const LOCK_FILE: &str = "lock";
 
@@ -70,32 +71,31 @@ pub struct EventLog {
 struct Counts {
     written: AtomicU64,
     lost: AtomicU64,
+    /// The log has ended early.
+    failed: AtomicBool,
 }
 
 impl EventLog {
-    /// Creates the run's folder `dir` where needed, locks it and starts an empty log; the log that was there
-    /// becomes `events.jsonl.1`.
+    /// Creates the run's folder `dir` where needed, locks it and starts an empty log, in pieces of at most `max_bytes`
+    /// (0 for no limit, but a line is never cut); the log that was there goes into `previous/`.
     ///
     /// # Errors
     /// When another process holds the folder, or it cannot be written to.
-    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+    pub fn open(dir: &Path, max_bytes: u64) -> Result<Self, OpenError> {
         fs::create_dir_all(dir).map_err(at(dir))?;
         let lock = lock(dir)?;
+        put_away(dir)?;
         let path = dir.join(EVENTS_FILE);
-        match fs::rename(&path, dir.join(PREVIOUS_FILE)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&path)(error)),
-            _ => {}
-        }
-        // `create_new` follows no symlink that someone put there in between.
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(at(&path))?;
-        Self::start(path, file, lock)
+        let file = create(&path).map_err(at(&path))?;
+        let sink = Pieces {
+            dir: dir.to_owned(),
+            file,
+            number: 1,
+        };
+        Self::start(path, sink, lock, max_bytes)
     }
 
-    fn start(path: PathBuf, sink: impl Sink, lock: File) -> Result<Self, OpenError> {
+    fn start(path: PathBuf, sink: impl Sink, lock: File, max_bytes: u64) -> Result<Self, OpenError> {
         let (queue, events) = sync_channel(QUEUE);
         let (finished, done) = channel();
         let counts = Arc::new(Counts::default());
@@ -103,8 +103,7 @@ impl EventLog {
             sink,
             path: path.clone(),
             length: 0,
-            torn: false,
-            complained: None,
+            max_bytes,
         };
         let shared = Arc::clone(&counts);
         thread::Builder::new()
@@ -123,10 +122,17 @@ impl EventLog {
         })
     }
 
-    /// Queues an event. Never blocks: when the disk is a whole queue behind, the event counts as lost.
+    /// Queues an event. Never blocks: when the disk is a whole queue behind, the log ends there.
     pub fn write(&self, event: Event) {
-        if self.queue.try_send(event).is_err() {
+        if self.counts.failed.load(Ordering::Acquire) {
             self.counts.lost.fetch_add(1, Ordering::Relaxed);
+        } else if self.queue.try_send(event).is_err() {
+            self.counts.lost.fetch_add(1, Ordering::Relaxed);
+            self.counts.failed.store(true, Ordering::Release);
+            tracing::error!(
+                "{}: the disk is too slow, and the log ends here",
+                self.path.display()
+            );
         }
     }
 
@@ -134,6 +140,12 @@ impl EventLog {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.counts.lost.load(Ordering::Relaxed)
+    }
+
+    /// Whether the log has ended early: the disk failed, or was too slow.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.counts.failed.load(Ordering::Acquire)
     }
 
     /// The file that is written to.
@@ -234,65 +246,128 @@ fn try_lock(dir: &Path, mut file: &File) -> Result<(), OpenError> {
     }
 }
 
+/// Moves the log of the run before into [`PREVIOUS_DIR`], in place of the one before that.
+fn put_away(dir: &Path) -> Result<(), OpenError> {
+    let previous = dir.join(PREVIOUS_DIR);
+    let old = log_files(dir).map_err(at(dir))?;
+    if old.is_empty() {
+        return Ok(());
+    }
+    if previous.is_symlink() {
+        return Err(at(&previous)(io::Error::other(
+            "is a symbolic link, and a run's files must not lead elsewhere",
+        )));
+    }
+    fs::create_dir_all(&previous).map_err(at(&previous))?;
+    for name in log_files(&previous).map_err(at(&previous))? {
+        let path = previous.join(name);
+        fs::remove_file(&path).map_err(at(&path))?;
+    }
+    for name in old {
+        let path = dir.join(&name);
+        fs::rename(&path, previous.join(&name)).map_err(at(&path))?;
+    }
+    Ok(())
+}
+
+/// The names of a log's pieces and of its last file, those that there are.
+fn log_files(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name == EVENTS_FILE || segment_number(&name).is_some() {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// `create_new` follows no symlink that someone put there in between.
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
 /// What the log is written to.
 trait Sink: Write + Send + 'static {
     /// Cuts off everything after the first `length` bytes.
     fn cut(&mut self, length: u64) -> io::Result<()>;
+
+    /// Ends this file, and begins the next.
+    fn next(&mut self) -> io::Result<()>;
 }
 
-impl Sink for File {
+/// The files of a run's log.
+struct Pieces {
+    dir: PathBuf,
+    file: File,
+    /// What the file that is written to will be called.
+    number: u32,
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Sink for Pieces {
     fn cut(&mut self, length: u64) -> io::Result<()> {
-        self.set_len(length)?;
-        self.seek(SeekFrom::Start(length)).map(drop)
+        self.file.set_len(length)?;
+        self.file.seek(SeekFrom::Start(length)).map(drop)
+    }
+
+    fn next(&mut self) -> io::Result<()> {
+        let current = self.dir.join(EVENTS_FILE);
+        fs::rename(&current, self.dir.join(segment_name(self.number)))?;
+        self.file = create(&current)?;
+        self.number += 1;
+        Ok(())
     }
 }
 
 struct Writer<S> {
     sink: S,
     path: PathBuf,
-    /// Bytes of whole lines.
+    /// Bytes of whole lines in the file that is written to.
     length: u64,
-    /// Whether a part of a line may follow them.
-    torn: bool,
-    complained: Option<Instant>,
+    max_bytes: u64,
 }
 
 impl<S: Sink> Writer<S> {
     fn run(mut self, events: &Receiver<Event>, counts: &Counts) {
         while let Ok(event) = events.recv() {
-            match self.write(&event) {
-                Ok(()) => counts.written.fetch_add(1, Ordering::Relaxed),
-                Err(error) => {
-                    self.complain(&error);
-                    counts.lost.fetch_add(1, Ordering::Relaxed)
-                }
-            };
+            if let Err(error) = self.write(&event) {
+                counts.lost.fetch_add(1, Ordering::Relaxed);
+                // A queue that overflowed has said so already.
+                counts.failed.store(true, Ordering::Release);
+                tracing::error!("{}: {error}: the log ends here", self.path.display());
+                // Where even this fails, a reader leaves half a line out.
+                let _ = self.sink.cut(self.length);
+                break;
+            }
+            counts.written.fetch_add(1, Ordering::Relaxed);
         }
+        // What is queued behind the end of the log.
+        let lost = events.iter().count() as u64;
+        counts.lost.fetch_add(lost, Ordering::Relaxed);
     }
 
     fn write(&mut self, event: &Event) -> io::Result<()> {
         let mut line = serde_json::to_vec(event)?;
         line.push(b'\n');
-        if self.torn {
-            self.sink.cut(self.length)?;
-            self.torn = false;
+        let length = line.len() as u64;
+        if self.max_bytes > 0 && self.length > 0 && self.length + length > self.max_bytes {
+            self.sink.next()?;
+            self.length = 0;
         }
-        self.torn = true;
         self.sink.write_all(&line)?;
         self.sink.flush()?;
-        self.torn = false;
-        self.length += line.len() as u64;
+        self.length += length;
         Ok(())
-    }
-
-    fn complain(&mut self, error: &io::Error) {
-        if self
-            .complained
-            .is_none_or(|last| last.elapsed() >= COMPLAINT_EVERY)
-        {
-            self.complained = Some(Instant::now());
-            tracing::error!("events are being lost: {}: {error}", self.path.display());
-        }
     }
 }
 

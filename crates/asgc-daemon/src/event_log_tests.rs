@@ -26,7 +26,7 @@ fn lines(path: &Path) -> Vec<Event> {
 /// a copy of every open file, the lock among them, for the moment between fork and exec.
 fn open_after_close(dir: &Path) -> EventLog {
     loop {
-        match EventLog::open(dir) {
+        match EventLog::open(dir, 0) {
             Err(OpenError::InUse { .. }) => std::thread::yield_now(),
             opened => return opened.unwrap(),
         }
@@ -44,7 +44,10 @@ fn writes_a_line_an_event_and_keeps_the_log_before() {
         assert_eq!(log.close(LONG), Report { written: 2, lost: 0 });
     }
     assert_eq!(lines(&run.join(EVENTS_FILE)), [event(2), event(12)]);
-    assert_eq!(lines(&run.join(PREVIOUS_FILE)), [event(1), event(11)]);
+    assert_eq!(
+        lines(&run.join(PREVIOUS_DIR).join(EVENTS_FILE)),
+        [event(1), event(11)]
+    );
     let text = fs::read_to_string(run.join(EVENTS_FILE)).unwrap();
     assert!(text.starts_with(r#"{"event":"leave","#), "{text}");
 }
@@ -52,9 +55,9 @@ fn writes_a_line_an_event_and_keeps_the_log_before() {
 #[test]
 fn a_second_server_is_refused_naming_the_holder() {
     let dir = tempfile::tempdir().unwrap();
-    let log = EventLog::open(dir.path()).unwrap();
+    let log = EventLog::open(dir.path(), 0).unwrap();
     log.write(event(1));
-    let error = EventLog::open(dir.path()).unwrap_err().to_string();
+    let error = EventLog::open(dir.path(), 0).unwrap_err().to_string();
     let expect = format!(
         "{} is in use by process {} on ",
         dir.path().display(),
@@ -67,7 +70,7 @@ fn a_second_server_is_refused_naming_the_holder() {
     );
     assert_eq!(probe(dir.path()).unwrap_err().to_string(), error);
     // The refused one has not touched the log of the first.
-    assert!(!dir.path().join(PREVIOUS_FILE).exists());
+    assert!(!dir.path().join(PREVIOUS_DIR).exists());
     assert_eq!(log.close(LONG).written, 1);
     drop(open_after_close(dir.path()));
 }
@@ -89,42 +92,29 @@ fn symlinks_do_not_lead_out_of_the_folder() {
     let run = dir.path().join("run");
     fs::create_dir(&run).unwrap();
     std::os::unix::fs::symlink(&outside, run.join(EVENTS_FILE)).unwrap();
-    let log = EventLog::open(&run).unwrap();
+    let log = EventLog::open(&run, 0).unwrap();
     log.write(event(1));
     assert_eq!(log.close(LONG).written, 1);
     fs::remove_file(run.join(LOCK_FILE)).unwrap();
     std::os::unix::fs::symlink(&outside, run.join(LOCK_FILE)).unwrap();
-    assert!(EventLog::open(&run).is_err());
+    assert!(EventLog::open(&run, 0).is_err());
     assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
 }
 
-#[test]
-fn a_full_disk_loses_events_and_says_so() {
-    let dir = tempfile::tempdir().unwrap();
-    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let log = EventLog::start("/dev/full".into(), full, lock(dir.path()).unwrap()).unwrap();
-    for number in 0..10 {
-        log.write(event(number));
-    }
-    assert_eq!(log.close(LONG), Report { written: 0, lost: 10 });
-}
-
-/// A disk that takes half of every second line before it fails.
+/// A disk that fails half-way through the third line, and recovers.
 struct Flaky {
     file: File,
     calls: u64,
-    half: bool,
 }
 
 impl Write for Flaky {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.half {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
         self.calls += 1;
-        self.half = self.calls.is_multiple_of(2);
-        self.file
-            .write(&bytes[..if self.half { bytes.len() / 2 } else { bytes.len() }])
+        match self.calls {
+            3 => self.file.write(&bytes[..bytes.len() / 2]),
+            4 => Err(io::ErrorKind::StorageFull.into()),
+            _ => self.file.write(bytes),
+        }
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -133,26 +123,103 @@ impl Write for Flaky {
 
 impl Sink for Flaky {
     fn cut(&mut self, length: u64) -> io::Result<()> {
-        self.half = false;
-        self.file.cut(length)
+        self.file.set_len(length)?;
+        self.file.seek(SeekFrom::Start(length)).map(drop)
+    }
+    fn next(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
 #[test]
-fn half_a_line_is_cut_off_before_the_next() {
+fn a_disk_that_fails_ends_the_log_at_a_whole_line_and_for_good() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let sink = Flaky {
         file: File::create(&path).unwrap(),
         calls: 0,
-        half: false,
     };
-    let log = EventLog::start(path.clone(), sink, lock(dir.path()).unwrap()).unwrap();
+    let log = EventLog::start(path.clone(), sink, lock(dir.path()).unwrap(), 0).unwrap();
     for number in 0..5 {
         log.write(event(number));
     }
-    assert_eq!(log.close(LONG), Report { written: 3, lost: 2 });
-    assert_eq!(lines(&path), [event(0), event(2), event(4)]);
+    assert_eq!(log.close(LONG), Report { written: 2, lost: 3 });
+    assert_eq!(
+        lines(&path),
+        [event(0), event(1)],
+        "no hole, and no half of a line"
+    );
+}
+
+/// A file that is full from the start.
+struct Full(File);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for Full {
+    fn cut(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn next(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_loses_events_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let full = Full(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let log = EventLog::start("/dev/full".into(), full, lock(dir.path()).unwrap(), 0).unwrap();
+    for number in 0..10 {
+        log.write(event(number));
+    }
+    while !log.failed() {
+        std::thread::yield_now();
+    }
+    log.write(event(10));
+    assert_eq!(log.close(LONG), Report { written: 0, lost: 11 });
+}
+
+#[test]
+fn a_log_goes_on_in_the_next_piece() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = serde_json::to_vec(&event(0)).unwrap().len() as u64 + 1;
+    // Two lines a piece.
+    let log = EventLog::open(dir.path(), 2 * line + 1).unwrap();
+    (0..5).for_each(|number| log.write(event(number)));
+    assert_eq!(log.close(LONG), Report { written: 5, lost: 0 });
+    let piece = |name: &str| lines(&dir.path().join(name));
+    assert_eq!(piece(&segment_name(1)), [event(0), event(1)]);
+    assert_eq!(piece(&segment_name(2)), [event(2), event(3)]);
+    assert_eq!(piece(EVENTS_FILE), [event(4)]);
+    // The next run puts all of it away, and its own pieces begin anew.
+    drop(open_after_close(dir.path()));
+    let previous = dir.path().join(PREVIOUS_DIR);
+    assert_eq!(lines(&previous.join(segment_name(2))), [event(2), event(3)]);
+    assert_eq!(log_files(dir.path()).unwrap(), [EVENTS_FILE]);
+    drop(open_after_close(dir.path()));
+    assert_eq!(
+        log_files(&previous).unwrap(),
+        [EVENTS_FILE],
+        "nothing older stays"
+    );
+}
+
+#[test]
+fn a_line_longer_than_a_piece_has_one_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = EventLog::open(dir.path(), 1).unwrap();
+    (0..3).for_each(|number| log.write(event(number)));
+    assert_eq!(log.close(LONG).written, 3);
+    assert_eq!(lines(&dir.path().join(segment_name(1))), [event(0)]);
+    assert_eq!(lines(&dir.path().join(EVENTS_FILE)), [event(2)]);
 }
 
 /// A disk that never answers until it is released.
@@ -172,13 +239,16 @@ impl Sink for Hanging {
     fn cut(&mut self, _: u64) -> io::Result<()> {
         Ok(())
     }
+    fn next(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[test]
 fn a_disk_that_hangs_holds_up_neither_training_nor_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let (release, held) = channel();
-    let log = EventLog::start("x".into(), Hanging(held), lock(dir.path()).unwrap()).unwrap();
+    let log = EventLog::start("x".into(), Hanging(held), lock(dir.path()).unwrap(), 0).unwrap();
     for number in 0..QUEUE as u64 + 5 {
         log.write(event(number));
     }
@@ -215,7 +285,7 @@ fn every_field_of_an_event_survives_the_log() {
         reason: "quotes \" and\nlines".into(),
     });
     let dir = tempfile::tempdir().unwrap();
-    let log = EventLog::open(dir.path()).unwrap();
+    let log = EventLog::open(dir.path(), 0).unwrap();
     log.write(end.clone());
     let path = log.path().to_owned();
     assert_eq!(log.close(LONG).lost, 0);

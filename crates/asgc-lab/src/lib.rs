@@ -7,12 +7,14 @@
 //! |---|---|
 //! | [`log`] | events from bytes: whole files, and files that grow |
 //! | [`summary`] | the figures of a run |
+//! | [`plan`] | what a link and a model lead to, before anything runs |
 //! | [`progress`] | what a progress bar shows |
 //! | [`rate`] | updates a second, without the start |
 //! | [`table`] | figures of one or several runs, side by side |
 //! | [`units`] | bytes, seconds and shares as people read them |
 
 pub mod log;
+pub mod plan;
 pub mod progress;
 pub mod rate;
 pub mod summary;
@@ -22,6 +24,6 @@ pub mod units;
 #[cfg(test)]
 mod samples;
 
-pub use log::{Log, ReadError, read_log};
+pub use log::{Log, ReadError, fold_log, read_log};
 pub use progress::Progress;
 pub use summary::Summary;

@@ -4,9 +4,10 @@
 //! with others after it is an error, since figures from the rest would be wrong. Kinds of events that this
 //! version does not know are skipped and counted.
 
-use asgc_core::event::Event;
-use std::fs;
-use std::io;
+use asgc_core::event::{Event, segment_name, segment_number};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 /// A log that could not be read.
@@ -20,6 +21,9 @@ pub enum ReadError {
         /// Why.
         source: io::Error,
     },
+    /// A piece in the middle is not there.
+    #[error("{}: is missing, and the log goes on after it", .0.display())]
+    Missing(PathBuf),
     /// A line in the middle is not an event.
     #[error("{}:{}: {}", .path.display(), .damage.line, .damage.problem)]
     Damaged {
@@ -51,33 +55,131 @@ pub struct Log {
     pub unknown: usize,
 }
 
-/// Reads a whole log.
+/// Reads a whole log: the file at `path`, and before it the pieces of it that lie beside it.
 ///
 /// # Errors
-/// When the file cannot be read, or a line other than the last is damaged.
+/// When a file cannot be read, a piece is missing, or a line other than the last is damaged.
 pub fn read_log(path: &Path) -> Result<Log, ReadError> {
-    let bytes = fs::read(path).map_err(|source| ReadError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
-    let mut parser = Parser::default();
-    let mut events = parser.push(&bytes).map_err(|damage| ReadError::Damaged {
-        path: path.to_owned(),
-        damage,
-    })?;
-    let rest = parser.rest();
-    let truncated = match parse_line(rest) {
-        Ok(last) => {
-            events.extend(last);
-            false
-        }
-        Err(_) => !rest.is_empty(),
+    let mut events = Vec::new();
+    let folded = fold_log(path, |_, event| {
+        events.push(event);
+        Ok::<(), std::convert::Infallible>(())
+    });
+    let read = match folded? {
+        Folded::Whole(read) => read,
+        Folded::Broken(never) => match never {},
     };
     Ok(Log {
         events,
-        truncated,
-        unknown: parser.unknown,
+        truncated: read.truncated,
+        unknown: read.unknown,
     })
+}
+
+/// Where an event stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Which file.
+    pub path: &'a Path,
+    /// Which line, counted from 1.
+    pub line: usize,
+}
+
+/// What is to be said of a log that was read to its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Whether half a line at the end was left out.
+    pub truncated: bool,
+    /// Events of kinds that this version does not know.
+    pub unknown: usize,
+}
+
+/// How reading ended.
+#[derive(Debug)]
+pub enum Folded<E> {
+    /// At the end of the log.
+    Whole(Read),
+    /// Where the fold said so.
+    Broken(E),
+}
+
+/// Gives the events of a log to `take`, one by one and in order, with the places where they stand.
+///
+/// # Errors
+/// As [`read_log`].
+pub fn fold_log<E>(
+    path: &Path,
+    mut take: impl FnMut(&Place<'_>, Event) -> Result<(), E>,
+) -> Result<Folded<E>, ReadError> {
+    let files = pieces(path)?;
+    let mut read = Read::default();
+    for (number, file) in files.iter().enumerate() {
+        let last = number + 1 == files.len();
+        let bytes = open(file)?;
+        let mut reader = BufReader::new(bytes);
+        let mut line = Vec::new();
+        for at in 1.. {
+            line.clear();
+            let length = reader
+                .read_until(b'\n', &mut line)
+                .map_err(|source| io_error(file, source))?;
+            if length == 0 {
+                break;
+            }
+            let place = Place { path: file, line: at };
+            match parse_line(line.trim_ascii_end()) {
+                Ok(Some(event)) => {
+                    if let Err(broken) = take(&place, event) {
+                        return Ok(Folded::Broken(broken));
+                    }
+                }
+                Ok(None) => read.unknown += 1,
+                // Half a line, which only the end of a log may have.
+                Err(_) if last && !line.ends_with(b"\n") => read.truncated = true,
+                Err(problem) => {
+                    let damage = Damage { line: at, problem };
+                    let path = file.clone();
+                    return Err(ReadError::Damaged { path, damage });
+                }
+            }
+        }
+    }
+    Ok(Folded::Whole(read))
+}
+
+/// The files of a log, in order.
+fn pieces(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    let dir = match path.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    };
+    let mut files = Vec::new();
+    if path.file_name().is_some_and(|name| name == "events.jsonl") {
+        let mut numbers = BTreeSet::new();
+        for entry in fs::read_dir(dir).map_err(|source| io_error(dir, source))? {
+            let name = entry.map_err(|source| io_error(dir, source))?.file_name();
+            numbers.extend(segment_number(&name.to_string_lossy()));
+        }
+        for (expected, number) in (1..).zip(numbers) {
+            if number != expected {
+                return Err(ReadError::Missing(dir.join(segment_name(expected))));
+            }
+            files.push(dir.join(segment_name(number)));
+        }
+    }
+    files.push(path.to_owned());
+    Ok(files)
+}
+
+fn open(path: &Path) -> Result<File, ReadError> {
+    File::open(path).map_err(|source| io_error(path, source))
+}
+
+fn io_error(path: &Path, source: io::Error) -> ReadError {
+    ReadError::Io {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 /// Takes the bytes of a log as they come, in pieces of any size.
@@ -244,5 +346,31 @@ mod tests {
             assert_eq!(parsed, events, "pieces of {size}");
             assert!(parser.rest().is_empty());
         }
+    }
+
+    #[test]
+    fn a_log_in_pieces_reads_as_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.jsonl");
+        let line = |version| serde_json::to_string(&samples::eval(version, 0.5, 1.0, 1.0)).unwrap() + "\n";
+        fs::write(dir.path().join(segment_name(1)), line(1) + &line(2)).unwrap();
+        fs::write(dir.path().join(segment_name(2)), line(3)).unwrap();
+        fs::write(&path, line(4) + "{\"eve").unwrap();
+        let log = read_log(&path).unwrap();
+        assert_eq!((log.events.len(), log.truncated), (4, true));
+        // A single piece can be read by its own name.
+        assert_eq!(
+            read_log(&dir.path().join(segment_name(1))).unwrap().events.len(),
+            2
+        );
+        fs::write(dir.path().join(segment_name(1)), line(1) + "{\"eve").unwrap();
+        let error = read_log(&path).unwrap_err().to_string();
+        assert!(error.contains("events.00001.jsonl:2: "), "{error}");
+        fs::remove_file(dir.path().join(segment_name(1))).unwrap();
+        let error = read_log(&path).unwrap_err().to_string();
+        assert!(
+            error.ends_with("events.00001.jsonl: is missing, and the log goes on after it"),
+            "{error}"
+        );
     }
 }

@@ -7,7 +7,7 @@ use crate::owner::{Command, Owner};
 use crate::service::{Service, Shared};
 use crate::sink::Sink;
 use crate::{generation, model_file};
-use asgc_core::config::Config;
+use asgc_core::config::{Config, OnLogError};
 use asgc_core::server::{Input, Server};
 use asgc_daemon::Daemon;
 use asgc_daemon::config::to_settings_json;
@@ -41,7 +41,7 @@ pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
     let dir = Path::new(&config.run.results_dir).join(&config.run.name);
     let listener = bind(&config.server.listen).await?;
     let address = listener.local_addr()?;
-    let log = EventLog::open(&dir)?;
+    let log = EventLog::open(&dir, config.telemetry.events_max_bytes)?;
     let metrics = Arc::new(Metrics::new(&daemon.registry, &config)?);
     let server = new_server(&config, &dir)?;
     let traffic = Arc::new(Traffic::default());
@@ -53,6 +53,7 @@ pub async fn run(daemon: Daemon) -> Result<ExitCode, BoxError> {
         metrics: Arc::clone(&metrics),
         traffic: Arc::clone(&traffic),
         epoch: Instant::now(),
+        stop_without_log: config.telemetry.events_on_error == OnLogError::Stop,
         asking: Default::default(),
         tickets: 0,
     };

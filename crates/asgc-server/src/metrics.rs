@@ -48,6 +48,7 @@ pub(crate) struct Metrics {
     uplink: GenericCounter<AtomicU64>,
     downlink: GenericCounter<AtomicU64>,
     lost_events: IntCounter,
+    log_failed: Gauge,
     pub(crate) malformed: IntCounter,
     pub(crate) refused_joins: IntCounter,
     apply: Histogram,
@@ -122,6 +123,10 @@ impl Metrics {
             lost_events: registry.counter(
                 "asgc_server_lost_events_total",
                 "Events that could not be written to the log",
+            )?,
+            log_failed: registry.gauge(
+                "asgc_server_event_log_failed",
+                "1 once the event log has ended early, for want of disk or time; 0 while it is whole",
             )?,
             malformed: registry.counter(
                 "asgc_server_malformed_total",
@@ -222,6 +227,10 @@ impl Metrics {
     pub(crate) fn lost_events(&self, lost: u64) {
         self.lost_events
             .inc_by(lost.saturating_sub(self.lost_events.get()));
+    }
+
+    pub(crate) fn log_failed(&self, failed: bool) {
+        self.log_failed.set(f64::from(u8::from(failed)));
     }
 
     pub(crate) fn applied(&self, took: Duration) {

@@ -64,6 +64,8 @@ pub(crate) struct Owner {
     pub(crate) traffic: Arc<Traffic>,
     /// What `now` counts from.
     pub(crate) epoch: Instant,
+    /// `telemetry.events_on_error` is `stop`.
+    pub(crate) stop_without_log: bool,
     /// Operators whose changes have not been answered.
     pub(crate) asking: HashMap<Ticket, oneshot::Sender<ControlsReply>>,
     pub(crate) tickets: u64,
@@ -142,6 +144,12 @@ impl Owner {
                 if matches!(input, Input::Tick { .. }) {
                     self.metrics.frames(self.traffic.read());
                     self.metrics.lost_events(self.sink.lost());
+                    self.metrics.log_failed(self.sink.failed());
+                    if self.stop_without_log && self.sink.failed() {
+                        let reason = format!("the event log ended early: {}", self.sink.path().display());
+                        self.server
+                            .handle(self.epoch.elapsed(), Input::Drain { reason }, actions);
+                    }
                 }
                 self.server.handle(self.epoch.elapsed(), input, actions);
                 left.map(|session| members.remove(&session));

@@ -3,6 +3,7 @@
 use crate::metrics::Metrics;
 use asgc_core::event::Event;
 use asgc_daemon::event_log::{EventLog, Report};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +62,16 @@ impl Sink {
         }
         self.metrics.observe(&event);
         self.log.write(event);
+    }
+
+    /// Whether the log has ended early.
+    pub(crate) fn failed(&self) -> bool {
+        self.log.failed()
+    }
+
+    /// The log's file.
+    pub(crate) fn path(&self) -> &Path {
+        self.log.path()
     }
 
     pub(crate) fn lost(&self) -> u64 {

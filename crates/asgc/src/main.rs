@@ -5,6 +5,7 @@ mod cluster;
 mod controls;
 mod local;
 mod output;
+mod plan;
 mod programs;
 mod summary;
 mod tail;
@@ -32,6 +33,7 @@ const EXIT_CODES: &str = "Exit codes: 0 ended properly, 1 did not, 64 wrong flag
 enum Command {
     Local(local::Args),
     Summary(summary::Args),
+    Plan(plan::Args),
     Controls(controls::Args),
     #[command(subcommand)]
     Bench(bench::Command),
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Local(args) => local::main(&args),
         Command::Summary(args) => summary::main(&args),
+        Command::Plan(args) => plan::main(&args),
         Command::Controls(args) => controls::main(&args),
         Command::Bench(command) => bench::main(&command),
     };

@@ -1,11 +1,11 @@
 //! Follows an `events.jsonl` that a server is writing.
 
-use asgc_core::event::Event;
+use asgc_core::event::{Event, segment_name};
 use asgc_lab::log::{Damage, Parser};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A log that grows. It need not be there yet, and may be replaced by a new one.
 #[derive(Debug)]
@@ -45,24 +45,54 @@ impl Tail {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         };
+        let mut events = Vec::new();
         let open = match self.open.take() {
             Some(open) if open.inode == inode => open,
-            _ => {
-                let file = File::open(&self.path)?;
-                let inode = file.metadata()?.ino();
-                Open {
-                    file,
-                    inode,
-                    whole: 0,
-                    parser: Parser::default(),
-                }
+            Some(full) => {
+                events = self.finish(full)?;
+                Open::new(&self.path)?
             }
+            None => Open::new(&self.path)?,
         };
-        self.open.insert(open).poll()
+        events.extend(self.open.insert(open).poll()?);
+        Ok(events)
+    }
+
+    /// The rest of a file that became a piece of the log, and the pieces that were filled since. A file that is no
+    /// piece belongs to an earlier run, of which nobody wants to know any more.
+    fn finish(&self, mut full: Open) -> Result<Vec<Event>, TailError> {
+        let piece = |number| self.path.with_file_name(segment_name(number));
+        let is_full = |number: &u32| {
+            piece(*number)
+                .metadata()
+                .is_ok_and(|meta| meta.ino() == full.inode)
+        };
+        let there = (1..)
+            .take_while(|&number| piece(number).exists())
+            .collect::<Vec<u32>>();
+        let Some(at) = there.iter().position(is_full) else {
+            return Ok(Vec::new());
+        };
+        let mut events = full.poll()?;
+        for &number in there.iter().skip(at + 1) {
+            events.extend(Open::new(&piece(number))?.poll()?);
+        }
+        Ok(events)
     }
 }
 
 impl Open {
+    fn new(path: &Path) -> Result<Self, TailError> {
+        let file = File::open(path)?;
+        let inode = file.metadata()?.ino();
+        Ok(Self {
+            file,
+            inode,
+            whole: 0,
+            parser: Parser::default(),
+        })
+    }
+
     fn poll(&mut self) -> Result<Vec<Event>, TailError> {
         self.file.seek(SeekFrom::Start(self.whole))?;
         let mut bytes = Vec::new();
@@ -118,7 +148,7 @@ mod tests {
         assert_eq!(versions(&mut tail), [3]);
 
         // The next run's server moves the log away.
-        fs::rename(&path, dir.path().join("events.jsonl.1")).unwrap();
+        fs::rename(&path, dir.path().join("replaced")).unwrap();
         assert!(versions(&mut tail).is_empty());
         fs::write(&path, line(9)).unwrap();
         assert_eq!(versions(&mut tail), [9]);
@@ -131,5 +161,23 @@ mod tests {
         fs::write(&path, line(1) + "nonsense\n").unwrap();
         let error = Tail::new(path).poll().unwrap_err().to_string();
         assert_eq!(error, "line 2: expected ident at column 2");
+    }
+
+    #[test]
+    fn the_log_goes_on_in_the_next_piece() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.jsonl");
+        let piece = |number| dir.path().join(segment_name(number));
+        let mut tail = Tail::new(path.clone());
+        fs::write(&path, line(1)).unwrap();
+        assert_eq!(versions(&mut tail), [1]);
+        // Between two looks: one line more, then two changes of file.
+        let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(line(2).as_bytes()).unwrap();
+        fs::rename(&path, piece(1)).unwrap();
+        fs::write(piece(2), line(3)).unwrap();
+        fs::write(&path, line(4)).unwrap();
+        assert_eq!(versions(&mut tail), [2, 3, 4]);
+        assert_eq!(versions(&mut tail), [0u64; 0]);
     }
 }

@@ -74,6 +74,17 @@ pub enum Model {
     Resnet18,
 }
 
+impl Model {
+    /// Entries of all its tensors.
+    #[must_use]
+    pub fn parameters(self) -> u64 {
+        match self {
+            Self::SmallCnn => 55_338,
+            Self::Resnet18 => 11_173_962,
+        }
+    }
+}
+
 /// What is trained, for how long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -434,6 +445,20 @@ pub struct Telemetry {
     pub metrics_listen: Option<String>,
     /// Workers that get label values of their own; the rest share `other`.
     pub max_worker_labels: usize,
+    /// Size of `events.jsonl` from which on it becomes a numbered piece and a new one is begun; 0 is never.
+    pub events_max_bytes: u64,
+    /// What becomes of the run when events cannot be written any more.
+    pub events_on_error: OnLogError,
+}
+
+/// What becomes of a run whose log ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLogError {
+    /// It goes on without a log.
+    Continue,
+    /// It drains.
+    Stop,
 }
 
 impl Default for Telemetry {
@@ -443,6 +468,8 @@ impl Default for Telemetry {
             log_format: LogFormat::Human,
             metrics_listen: None,
             max_worker_labels: 64,
+            events_max_bytes: 256 << 20,
+            events_on_error: OnLogError::Continue,
         }
     }
 }

@@ -16,7 +16,7 @@
 use super::links::Line;
 use crate::codec::Codec;
 use crate::config::Controller;
-use crate::cost::{Costs, rho_for_noise};
+use crate::cost::{Costs, even_rho, rho_for_noise};
 use crate::ids::Density;
 
 /// Smaller changes of `rho` are not worth one.
@@ -102,7 +102,7 @@ fn topk(config: &Controller, line: &Line, costs: &Costs, (at, floor): (Codec, f6
     if keep(wanted).is_none_or(|goal| spare(config, costs, goal, at)) {
         return dense(config, costs);
     }
-    let stepped = even(bound(
+    let stepped = even_rho(bound(
         wanted.clamp(now / config.max_factor_rho, now * config.max_factor_rho),
     ));
     let small = at != Codec::Identity && stepped.max(now) < LEAST_CHANGE * stepped.min(now);
@@ -140,12 +140,6 @@ fn rho_of(codec: Codec) -> f64 {
         Codec::TopK(rho) => rho.get(),
         Codec::Identity | Codec::Quantize(_) => DENSE_RHO,
     }
-}
-
-/// Three significant digits: more would pretend to know, and nobody could read the log.
-fn even(rho: f64) -> f64 {
-    let scale = 10f64.powi(2 - rho.log10().floor() as i32);
-    (rho * scale).round() / scale
 }
 
 /// Whether the run has a place for a trainer: false when nearly all of many pushes were rejected.

@@ -231,7 +231,7 @@ async fn the_second_signal_ends_everything_at_once() {
 #[tokio::test]
 async fn a_run_that_goes_on_is_not_disturbed() {
     let mut bed = Bed::new();
-    let log = event_log::EventLog::open(bed.dir.path()).unwrap();
+    let log = event_log::EventLog::open(bed.dir.path(), 0).unwrap();
     fs::write(bed.dir.path().join("server.log"), "precious").unwrap();
     let error = bed.run("true", &[]).await.unwrap_err().to_string();
     assert!(error.contains(" is in use by process "), "{error}");

@@ -275,7 +275,7 @@ mod tests {
     fn the_files_that_come_with_asgc_are_sound() {
         let configs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../configs");
         let mut names = std::collections::BTreeSet::new();
-        for dir in [configs.clone(), configs.join("fmnist_headline")] {
+        for dir in ["", "fmnist_headline", "link"].map(|dir| configs.join(dir)) {
             for path in fs::read_dir(dir)
                 .unwrap()
                 .map(|entry| entry.unwrap().path())
@@ -292,6 +292,6 @@ mod tests {
                 );
             }
         }
-        assert_eq!(names.len(), 8);
+        assert_eq!(names.len(), 15);
     }
 }

@@ -1,25 +1,18 @@
 //! `asgc bench train`: how near training comes to what the same workers reach with computing alone.
 
-use crate::cluster::{self, describe};
+use super::compute;
+use crate::cluster;
 use crate::local::{Programs, Setup, runtime};
 use crate::output::{self, Screen};
 use anyhow::{Context as _, Result, bail};
 use asgc_daemon::event_log::EVENTS_FILE;
 use asgc_lab::{rate, read_log, units};
-use serde::Deserialize;
 use std::path::PathBuf;
-use std::process::{ExitCode, Stdio};
-use tokio::process::Command as Process;
+use std::process::ExitCode;
 use tokio::sync::mpsc::Receiver;
 
 /// Updates before this share of a run are its start, and not counted.
 const START_SHARE: f64 = 0.1;
-
-/// Measure how fast this machine trains
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    Train(Args),
-}
 
 /// Compare updates/s with what the same workers reach by forward and backward passes alone
 ///
@@ -46,14 +39,6 @@ pub(crate) struct Args {
     seconds: u32,
 }
 
-/// What `asgc-worker bench-compute` prints as its last line.
-#[derive(Debug, PartialEq, Deserialize)]
-struct Computed {
-    /// Forward and backward passes.
-    steps: u64,
-    elapsed_s: f64,
-}
-
 /// All measurements, in steps or updates a second.
 #[derive(Debug, Default)]
 struct Figures {
@@ -62,8 +47,7 @@ struct Figures {
     with_evaluator: Vec<f64>,
 }
 
-pub(crate) fn main(command: &Command) -> Result<ExitCode> {
-    let Command::Train(args) = command;
+pub(super) fn main(args: &Args) -> Result<ExitCode> {
     let programs = Programs::find()?;
     // Checked once before minutes of measuring.
     let setup = setup(args, "bench", false)?;
@@ -96,7 +80,7 @@ async fn measure(args: &Args, programs: &Programs) -> Result<Figures> {
     for round in 1..=args.rounds {
         for _ in 0..2 {
             let setup = setup(args, "bench", false)?;
-            let computed = compute(args, &setup, programs);
+            let computed = compute::steps_per_s(args.seconds, &setup, programs);
             let rate = tokio::select! {
                 rate = computed => rate?,
                 // The children die with their handles.
@@ -119,49 +103,6 @@ async fn measure(args: &Args, programs: &Programs) -> Result<Figures> {
         figures.with_evaluator.push(rate);
     }
     Ok(figures)
-}
-
-/// Steps a second of all trainers together, computing at once.
-async fn compute(args: &Args, setup: &Setup, programs: &Programs) -> Result<f64> {
-    let workers: Vec<_> = (0..setup.config().workload.num_workers)
-        .map(|id| {
-            Process::new(&programs.worker)
-                .arg("bench-compute")
-                .args(setup.flags())
-                .args(["--seconds", &args.seconds.to_string(), "--id", &id.to_string()])
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .process_group(0)
-                .kill_on_drop(true)
-                .spawn()
-        })
-        .collect::<Result<_, _>>()
-        .with_context(|| programs.worker.display().to_string())?;
-    let mut total = 0.0;
-    for worker in workers {
-        let output = worker.wait_with_output().await?;
-        if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr);
-            bail!(
-                "asgc-worker bench-compute {}:\n{}",
-                describe(output.status),
-                words.trim()
-            );
-        }
-        total += steps_per_s(&String::from_utf8_lossy(&output.stdout))?;
-    }
-    Ok(total)
-}
-
-fn steps_per_s(stdout: &str) -> Result<f64> {
-    let line = stdout.lines().last().unwrap_or_default();
-    let computed: Computed = serde_json::from_str(line)
-        .with_context(|| format!("asgc-worker bench-compute printed {line:?}, not its result"))?;
-    if computed.steps == 0 || computed.elapsed_s <= 0.0 {
-        bail!("asgc-worker bench-compute made no step; give it more --seconds");
-    }
-    Ok(computed.steps as f64 / computed.elapsed_s)
 }
 
 /// Updates a second of one run.
@@ -206,20 +147,6 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_last_line_counts() {
-        assert_eq!(
-            steps_per_s("loading\n{\"steps\":120,\"elapsed_s\":10.0}\n").unwrap(),
-            12.0
-        );
-        let error = steps_per_s("nothing\n").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "asgc-worker bench-compute printed \"nothing\", not its result"
-        );
-        assert!(steps_per_s("{\"steps\":0,\"elapsed_s\":10.0}").is_err());
-    }
 
     #[test]
     fn medians_ratio_and_cost() {
