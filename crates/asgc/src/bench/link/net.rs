@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Bytes that may pass at once: a few full packets, so that a small push does not slip through unshaped.
-const BURST_BYTES: u32 = 16_000;
+/// Bytes that may pass at once: two full packets, so that a small push does not slip through unshaped.
+const BURST_BYTES: u32 = 3_100;
 
 /// Longest wait in the queue before packets are dropped.
 const LATENCY: &str = "1s";
@@ -224,7 +224,7 @@ mod tests {
         let words = |rate| shaping("eth0", rate).join(" ");
         assert_eq!(
             words(Some("6mbit".parse().unwrap())),
-            "qdisc replace dev eth0 root tbf rate 6000000bit burst 16000 latency 1s"
+            "qdisc replace dev eth0 root tbf rate 6000000bit burst 3100 latency 1s"
         );
         assert_eq!(words(None), "qdisc replace dev eth0 root pfifo_fast");
     }
