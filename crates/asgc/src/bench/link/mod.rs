@@ -125,7 +125,9 @@ impl<'a> Bench<'a> {
             rate = compute::steps_per_s(args.seconds, setup, &programs) => rate?,
             Some(_) = signals.recv() => bail!("interrupted"),
         };
-        let compute_s = f64::from(workers) / steps_per_s;
+        let delays = &setup.config().heterogeneity.compute_delay;
+        let delay_s = delays.values().sum::<f64>() / f64::from(workers);
+        let compute_s = f64::from(workers) / steps_per_s + delay_s;
         let dense_bytes = payload_bytes(Codec::Identity, parameters);
         let uplinks = uplinks(&args.uplink, workers, dense_bytes / (AUTO_RATIO * compute_s))?;
         let shaped = uplinks.iter().any(Option::is_some) || args.downlink.is_some();
@@ -135,7 +137,7 @@ impl<'a> Bench<'a> {
             None
         };
         output::note(&format!(
-            "{workers} workers at once compute a gradient in {:.1} ms",
+            "{workers} workers at once compute a gradient in {:.1} ms, injected delay included",
             1e3 * compute_s
         ));
         for (worker, rate) in uplinks.iter().enumerate() {
