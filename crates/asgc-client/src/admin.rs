@@ -13,6 +13,9 @@ use tonic::transport::Channel;
 /// An operator waits no longer than this for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A report of thousands of workers is some megabytes.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
+
 /// An operator's connection.
 #[derive(Debug)]
 pub struct Admin {
@@ -30,7 +33,7 @@ impl Admin {
             .await
             .map_err(|meaning| failed(server, meaning))?;
         Ok(Self {
-            client: AdminClient::new(channel),
+            client: AdminClient::new(channel).max_decoding_message_size(MAX_ANSWER_BYTES),
             server: server.to_owned(),
         })
     }

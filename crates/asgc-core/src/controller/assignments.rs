@@ -5,6 +5,9 @@ use crate::ids::{Revision, WorkerId};
 use crate::push::Controls;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Trainers with a codec of their own: as many as the server keeps identities of.
+const MAX_KNOWN: usize = 4096;
+
 /// The codecs in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignments {
@@ -49,9 +52,12 @@ impl Assignments {
         self.common.codec
     }
 
-    /// Makes a trainer known: what holds for it now stays until it is changed.
+    /// Makes a trainer known: what holds for it now stays until it is changed. Beyond a limit, trainers share what is
+    /// common.
     pub fn know(&mut self, worker: WorkerId) {
-        self.own.entry(worker).or_insert(self.common);
+        if self.own.len() < MAX_KNOWN {
+            self.own.entry(worker).or_insert(self.common);
+        }
     }
 
     /// Whether a trainer is known.

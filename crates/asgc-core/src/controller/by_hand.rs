@@ -65,8 +65,8 @@ impl Controller {
         } = operator.set;
         for (words, what) in [(&operator.by, "who sets them"), (&operator.why, "why")] {
             let length = words.chars().count();
-            if words.trim().is_empty() || length > MAX_WORDS {
-                return Err(format!("{what} must be said, in 1 to {MAX_WORDS} characters"));
+            if words.trim().is_empty() || length > MAX_WORDS || words.chars().any(char::is_control) {
+                return Err(format!("{what} must be said, in one line of 1 to {MAX_WORDS} characters"));
             }
         }
         if codec.is_none() && s_max.is_none() && pin.is_none() {

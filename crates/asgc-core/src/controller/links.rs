@@ -132,13 +132,14 @@ impl Line {
     }
 
     fn measure(&mut self, update: &Update) {
-        self.compute_s.add(update.compute_s);
+        // A worker may report anything, and a time below 0 would make a share beyond 1.
+        self.compute_s.add(update.compute_s.max(0.0));
         self.staleness.add(update.staleness.0 as f64);
         let timings = match update.compression_mode {
             Some(Format::Identity) => &mut self.dense,
             _ => &mut self.compressed,
         };
-        timings.encode_s.add(update.encode_s);
+        timings.encode_s.add(update.encode_s.max(0.0));
         if update.decode_s > 0.0 {
             timings.decode_s.add(update.decode_s);
         }

@@ -349,6 +349,12 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         why: "x".into(),
         set: with(|set| set.pin = Some(true)),
     };
+    let torn = Operator {
+        by: "me".into(),
+        why: "\u{1b}[2J".into(),
+        ..silent.clone()
+    };
+    assert!(controller.set_by_hand(1.0, torn).is_err());
     assert!(
         controller
             .set_by_hand(1.0, silent)

@@ -16,8 +16,8 @@ enum Step {
 
 fn push() -> impl Strategy<Value = Event> {
     let times = (
-        0.0..2.0f64,
-        0.0..0.5f64,
+        -1.0..2.0f64,
+        -1.0..0.5f64,
         prop::option::of((1u64..5_000_000, 0.0..3.0f64)),
     );
     let push = (
