@@ -1,7 +1,8 @@
 //! How long the uplink takes, told apart from the server's own time.
 //!
-//! A `Ping` goes out just ahead of a payload, while the uplink is idle; the server answers it without a look at the run.
-//! With the time from the payload's turn to be sent until its verdict is heard,
+//! Now and then a `Ping` goes out while the link is idle and is waited for: `rtt_s` is the least of the last few. It
+//! cannot travel along with a payload, since both would share a frame. With the time from the payload's turn to be sent
+//! until its verdict is heard,
 //!
 //! ```text
 //! upload_s = heard - ready - rtt_s - held_s
@@ -12,20 +13,23 @@
 
 use asgc_core::ids::PushId;
 use asgc_core::push::LinkSample;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// Pushes without a verdict that are remembered: more than may be in flight.
 const MAX_OPEN: usize = 32;
 
+/// One push in so many waits for a round trip of its own.
+const PUSHES_A_PING: u32 = 32;
+
+/// Round trips of which the least counts: one that was held up says nothing about the link.
+const PINGS: usize = 4;
+
 /// A payload whose verdict has not been heard.
 #[derive(Debug)]
 struct Open {
-    ping: u64,
     ready: Instant,
-    pinged: Instant,
     payload_bytes: u64,
-    rtt: Option<Duration>,
     whole: bool,
 }
 
@@ -34,6 +38,10 @@ struct Open {
 pub(crate) struct LinkMeter {
     /// Part of every round trip, though no `Ping` waits for it.
     injected: Duration,
+    /// The last ones.
+    rtts: VecDeque<Duration>,
+    /// Pushes until the next `Ping`.
+    until_ping: u32,
     pings: u64,
     open: BTreeMap<PushId, Open>,
     latest: Option<LinkSample>,
@@ -48,22 +56,36 @@ impl LinkMeter {
         }
     }
 
-    /// A payload that was ready to be sent at `ready` goes out: the id to ping with.
-    pub(crate) fn begin(&mut self, push: PushId, payload_bytes: u64, ready: Instant, now: Instant) -> u64 {
+    /// The id to ping with before the next payload, if it is time for that.
+    pub(crate) fn ping(&mut self) -> Option<u64> {
+        if self.until_ping > 0 {
+            self.until_ping -= 1;
+            return None;
+        }
+        self.until_ping = PUSHES_A_PING - 1;
         self.pings += 1;
+        Some(self.pings)
+    }
+
+    /// The answer to a ping came after `rtt`.
+    pub(crate) fn pong(&mut self, rtt: Duration) {
+        if self.rtts.len() == PINGS {
+            self.rtts.pop_front();
+        }
+        self.rtts.push_back(rtt);
+    }
+
+    /// A payload that is ready goes out.
+    pub(crate) fn begin(&mut self, push: PushId, payload_bytes: u64, ready: Instant) {
         let open = Open {
-            ping: self.pings,
             ready,
-            pinged: now,
             payload_bytes,
-            rtt: None,
             whole: false,
         };
         self.open.insert(push, open);
         if self.open.len() > MAX_OPEN {
             self.open.pop_first();
         }
-        self.pings
     }
 
     /// All of a payload was handed to the link.
@@ -74,23 +96,15 @@ impl LinkMeter {
             .for_each(|open| open.whole = true);
     }
 
-    /// The answer to a ping was heard.
-    pub(crate) fn pong(&mut self, ping: u64, now: Instant) {
-        let asked = self.open.values_mut().find(|open| open.ping == ping);
-        asked
-            .into_iter()
-            .for_each(|open| open.rtt = Some(now.saturating_duration_since(open.pinged)));
-    }
-
     /// A verdict was heard; what it needed in the server is not the link's.
     pub(crate) fn verdict(&mut self, push: PushId, held_s: f64, now: Instant) {
         let Some(open) = self.open.remove(&push) else {
             return;
         };
-        let (Some(rtt), true) = (open.rtt, open.whole && held_s.is_finite()) else {
+        let (Some(rtt), true) = (self.rtts.iter().min(), open.whole && held_s.is_finite()) else {
             return;
         };
-        let rtt_s = (rtt + self.injected).as_secs_f64();
+        let rtt_s = (*rtt + self.injected).as_secs_f64();
         let taken_s = now.saturating_duration_since(open.ready).as_secs_f64();
         self.latest = Some(LinkSample {
             rtt_s,
@@ -102,17 +116,13 @@ impl LinkMeter {
     /// The connection broke: what was under way says nothing about the next one.
     pub(crate) fn lost(&mut self) {
         self.open.clear();
+        self.rtts.clear();
+        self.until_ping = 0;
     }
 
     /// The last sample that was not taken yet.
     pub(crate) fn take(&mut self) -> Option<LinkSample> {
         self.latest.take()
-    }
-
-    /// The last sample, if it was not taken yet.
-    #[cfg(test)]
-    fn upload_s(&self) -> Option<f64> {
-        self.latest.map(|sample| sample.upload_s)
     }
 }
 
@@ -121,20 +131,20 @@ mod tests {
     use super::*;
 
     const PUSH: PushId = PushId(7);
+    const SECOND: Duration = Duration::from_secs(1);
 
-    /// Ready at 0 s, pinged at 1 s; each call says what happens at which second.
+    /// Ready at 0 s, round trip 2 s; the second value says what happens at which second.
     fn meter(injected_s: u64) -> (LinkMeter, impl Fn(u64) -> Instant) {
         let zero = Instant::now();
-        let at = move |s| zero + Duration::from_secs(s);
         let mut meter = LinkMeter::new(Duration::from_secs(injected_s));
-        assert_eq!(meter.begin(PUSH, 100, at(0), at(1)), 1);
-        (meter, at)
+        meter.pong(2 * SECOND);
+        meter.begin(PUSH, 100, zero);
+        (meter, move |s| zero + Duration::from_secs(s))
     }
 
     #[test]
     fn the_link_is_what_neither_distance_nor_server_took() {
         let (mut meter, at) = meter(0);
-        meter.pong(1, at(3));
         meter.sent_whole(PUSH);
         meter.verdict(PUSH, 1.0, at(10));
         let expect = LinkSample {
@@ -149,7 +159,6 @@ mod tests {
     #[test]
     fn an_injected_delay_is_round_trip() {
         let (mut meter, at) = meter(1);
-        meter.pong(1, at(3));
         meter.sent_whole(PUSH);
         meter.verdict(PUSH, 0.0, at(10));
         assert_eq!(
@@ -159,44 +168,60 @@ mod tests {
     }
 
     #[test]
+    fn the_least_of_a_few_round_trips_counts() {
+        let (mut meter, at) = meter(0);
+        let mut rtt = |pong: u32| {
+            meter.pong(pong * SECOND);
+            meter.begin(PUSH, 100, at(0));
+            meter.sent_whole(PUSH);
+            meter.verdict(PUSH, 0.0, at(100));
+            meter.take().map(|sample| sample.rtt_s)
+        };
+        assert_eq!([9, 8, 7].map(&mut rtt), [Some(2.0); 3]);
+        assert_eq!(rtt(6), Some(6.0), "the one of 2 s is forgotten");
+    }
+
+    #[test]
+    fn one_push_in_many_is_pinged_for() {
+        let mut meter = LinkMeter::default();
+        let pings = (0..100).filter_map(|_| meter.ping()).collect::<Vec<_>>();
+        assert_eq!(pings, [1, 2, 3, 4]);
+        meter.lost();
+        assert_eq!(meter.ping(), Some(5), "another connection, another link");
+    }
+
+    #[test]
     fn what_cannot_be_told_is_not_told() {
         let (mut early, at) = meter(0);
-        early.pong(1, at(2));
         early.verdict(PUSH, 0.0, at(3));
-        assert_eq!(early.upload_s(), None, "refused before all of it was sent");
-        let (mut silent, at) = meter(0);
-        silent.pong(99, at(2));
+        assert_eq!(early.take(), None, "refused before all of it was sent");
+        let mut silent = LinkMeter::default();
+        silent.begin(PUSH, 100, at(0));
         silent.sent_whole(PUSH);
         silent.verdict(PUSH, 0.0, at(3));
-        assert_eq!(silent.upload_s(), None, "no answer to its ping");
+        assert_eq!(silent.take(), None, "no answer to any ping");
         let (mut broken, at) = meter(0);
-        broken.pong(1, at(2));
         broken.lost();
         broken.sent_whole(PUSH);
         broken.verdict(PUSH, 0.0, at(3));
-        assert_eq!(broken.upload_s(), None);
+        assert_eq!(broken.take(), None);
     }
 
     #[test]
     fn a_server_that_claims_too_much_makes_it_nothing() {
         for held_s in [1e9, f64::NAN, f64::INFINITY, -5.0] {
             let (mut meter, at) = meter(0);
-            meter.pong(1, at(2));
             meter.sent_whole(PUSH);
             meter.verdict(PUSH, held_s, at(3));
-            assert!(
-                meter.upload_s().is_none_or(|s| (0.0..=2.0).contains(&s)),
-                "{held_s}"
-            );
+            let upload_s = meter.take().map(|sample| sample.upload_s);
+            assert!(upload_s.is_none_or(|s| (0.0..=1.0).contains(&s)), "{held_s}");
         }
     }
 
     #[test]
     fn verdicts_that_never_come_are_forgotten() {
         let (mut meter, at) = meter(0);
-        for push in 100..200 {
-            meter.begin(PushId(push), 1, at(0), at(1));
-        }
+        (100..200).for_each(|push| meter.begin(PushId(push), 1, at(0)));
         assert_eq!(meter.open.len(), MAX_OPEN);
     }
 }

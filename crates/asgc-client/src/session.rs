@@ -372,10 +372,6 @@ impl Session {
                 self.meter.verdict(PushId(verdict.push_id), verdict.held_s, at);
                 self.settle(verdict)
             }
-            server_message::Kind::Pong(pong) => {
-                self.meter.pong(pong.id, at);
-                Ok(())
-            }
             server_message::Kind::Controls(controls) => self.adapt(controls),
             // Meant for a push that was settled meanwhile.
             server_message::Kind::Proceed(_) => Ok(()),

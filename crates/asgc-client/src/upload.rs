@@ -10,7 +10,7 @@ use asgc_core::push::Push;
 use asgc_proto::convert;
 use asgc_proto::v1::{self, server_message, worker_message};
 use bytes::Bytes;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The chunks of `bytes`, sharing its buffer.
 pub(crate) fn chunks(bytes: &Bytes, size: usize) -> impl Iterator<Item = Bytes> + '_ {
@@ -38,11 +38,11 @@ pub(crate) async fn push(
             return Ok(());
         }
     }
-    let ready = Instant::now();
+    if let Some(ping) = meter.ping() {
+        meter.pong(round_trip(link, ping, heard).await?);
+    }
+    meter.begin(id, payload_bytes, Instant::now());
     throttle.before_push(payload_bytes).await;
-    let ping = meter.begin(id, payload_bytes, ready, Instant::now());
-    link.send(worker_message::Kind::Ping(v1::Ping { id: ping }))
-        .await?;
     if !push.asks_first {
         let header = convert::push_message(&push.header, false, chunks.next().unwrap_or_default());
         link.send(worker_message::Kind::Push(header)).await?;
@@ -64,6 +64,20 @@ pub(crate) async fn push(
     Ok(())
 }
 
+/// Pings, and waits for the answer: how long it took.
+async fn round_trip(link: &mut Link, ping: u64, heard: &mut Heard) -> Result<Duration, Meaning> {
+    let began = Instant::now();
+    link.send(worker_message::Kind::Ping(v1::Ping { id: ping }))
+        .await?;
+    loop {
+        match link.receive().await? {
+            server_message::Kind::Pong(pong) if pong.id == ping => return Ok(began.elapsed()),
+            // Verdicts and controls, which do not wait.
+            said => heard.push((Instant::now(), said)),
+        }
+    }
+}
+
 /// Waits for the go-ahead; false when the verdict came instead.
 async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result<bool, Meaning> {
     loop {
@@ -82,7 +96,7 @@ async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result
 fn settles(said: &server_message::Kind, push: PushId, heard: &mut Heard) -> bool {
     let on_this = match said {
         server_message::Kind::Verdict(verdict) => verdict.push_id == push.0,
-        server_message::Kind::Controls(_) | server_message::Kind::Pong(_) => false,
+        server_message::Kind::Controls(_) => false,
         // Of no consequence in the middle of a push.
         _ => return false,
     };
@@ -121,12 +135,10 @@ mod tests {
         let mut hears = |said: server_message::Kind| settles(&said, PushId(2), &mut heard);
         assert!(!hears(verdict(1)));
         assert!(!hears(controls.clone()));
-        assert!(!hears(Kind::Pong(v1::Pong { id: 5 })));
         assert!(!hears(Kind::Proceed(v1::Proceed { push_id: 2 })));
         assert!(hears(verdict(2)));
         let heard = heard.into_iter().map(|(_, said)| said).collect::<Vec<_>>();
-        let pong = Kind::Pong(v1::Pong { id: 5 });
-        assert_eq!(heard, [verdict(1), controls, pong, verdict(2)]);
+        assert_eq!(heard, [verdict(1), controls, verdict(2)]);
     }
 
     #[test]

@@ -10,14 +10,18 @@
 //! | [`summary`] | the figures of a run |
 //! | [`plan`] | what a link and a model lead to, before anything runs |
 //! | [`progress`] | what a progress bar shows |
+//! | [`replay`] | a log recomputed, line by line |
+//! | [`explain`] | a readable account of a run |
 //! | [`rate`] | updates a second, without the start |
 //! | [`table`] | figures of one or several runs, side by side |
 //! | [`units`] | bytes, seconds and shares as people read them |
 
+pub mod explain;
 pub mod log;
 pub mod plan;
 pub mod progress;
 pub mod rate;
+pub mod replay;
 pub mod steps;
 pub mod summary;
 pub mod table;

@@ -3,10 +3,12 @@
 mod bench;
 mod cluster;
 mod controls;
+mod explain;
 mod local;
 mod output;
 mod plan;
 mod programs;
+mod replay;
 mod summary;
 mod tail;
 
@@ -33,6 +35,8 @@ const EXIT_CODES: &str = "Exit codes: 0 ended properly, 1 did not, 64 wrong flag
 enum Command {
     Local(local::Args),
     Summary(summary::Args),
+    Replay(replay::Args),
+    Explain(explain::Args),
     Plan(plan::Args),
     Controls(controls::Args),
     #[command(subcommand)]
@@ -47,6 +51,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Local(args) => local::main(&args),
         Command::Summary(args) => summary::main(&args),
+        Command::Replay(args) => replay::main(&args),
+        Command::Explain(args) => explain::main(&args),
         Command::Plan(args) => plan::main(&args),
         Command::Controls(args) => controls::main(&args),
         Command::Bench(command) => bench::main(&command),

@@ -39,13 +39,18 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the log of the run in folder `run`; remarks on what was left out.
-pub(crate) fn read(run: &Path) -> Result<Summary> {
-    let path = if run.is_dir() {
+/// The log of a run that is named by its folder, or by the log itself.
+pub(crate) fn log_of(run: &Path) -> PathBuf {
+    if run.is_dir() {
         run.join(EVENTS_FILE)
     } else {
         run.to_owned()
-    };
+    }
+}
+
+/// Reads the log of the run in folder `run`; remarks on what was left out.
+pub(crate) fn read(run: &Path) -> Result<Summary> {
+    let path = log_of(run);
     let log = read_log(&path)?;
     if log.truncated {
         output::note(&format!(

@@ -9,7 +9,9 @@
 //!    the 90th percentile of its staleness;
 //! 4. no less than now while the ratio of residual to gradient norm exceeds `residual_ratio_max`, and more again once
 //!    it is twice that;
-//! 5. within `max_factor_rho` of what it was, and within `rho_bounds`.
+//! 5. down by `max_factor_rho` at once, up by its fourth root, and within `rho_bounds`. Buffers let a small payload
+//!    pass as if the link were free, so that what it can bear is only known from payloads of about that size; for the
+//!    same reason compression is switched off only from where the next step up would send as much.
 //!
 //! A change by less than a fifth is not made. Quantize has one size, so only the first rule applies to it.
 
@@ -21,6 +23,9 @@ use crate::ids::Density;
 
 /// Smaller changes of `rho` are not worth one.
 const LEAST_CHANGE: f64 = 1.2;
+
+/// The power of `max_factor_rho` that `rho` may rise by.
+const UPWARD: f64 = 0.25;
 
 /// As many bytes as without compression: where `rho` starts from when it was off, and ends at most.
 const DENSE_RHO: f64 = 0.5;
@@ -99,12 +104,12 @@ fn topk(config: &Controller, line: &Line, costs: &Costs, (at, floor): (Codec, f6
         );
     }
     // Whether compressing pays is asked of where it leads to, not of the first step there.
-    if keep(wanted).is_none_or(|goal| spare(config, costs, goal, at)) {
+    let up = config.max_factor_rho.powf(UPWARD);
+    let near = at == Codec::Identity || now * up >= DENSE_RHO.min(highest);
+    if near && keep(wanted).is_none_or(|goal| spare(config, costs, goal, at)) {
         return dense(config, costs);
     }
-    let stepped = even_rho(bound(
-        wanted.clamp(now / config.max_factor_rho, now * config.max_factor_rho),
-    ));
+    let stepped = even_rho(bound(wanted.clamp(now / config.max_factor_rho, now * up)));
     let small = at != Codec::Identity && stepped.max(now) < LEAST_CHANGE * stepped.min(now);
     let codec = keep(stepped).filter(|_| !small).unwrap_or(at);
     Choice::new(codec, format!("{why}, {}", share_of(costs, codec)))

@@ -62,7 +62,7 @@ fn settings(change: impl FnOnce(&mut Controller)) -> Controller {
         config.controller.rho_bounds = [0.001, 0.5];
         config.controller.comm_share_max = 0.2;
         // So that one decision leads all the way.
-        config.controller.max_factor_rho = 1e6;
+        config.controller.max_factor_rho = 1e12;
         change(&mut config.controller);
     })
     .controller
@@ -165,6 +165,16 @@ fn a_large_residual_holds_and_then_backs_off() {
 }
 
 #[test]
+fn what_small_payloads_say_of_large_ones_is_not_taken_at_their_word() {
+    let free = Trainer { goodput: 4e8, ..CALM };
+    let from = |rho| chosen(free, |c| c.max_factor_rho = 16.0, keeping(rho), 0.001).0;
+    assert_eq!(
+        [0.01, 0.2, 0.25].map(from),
+        ["topk(rho=0.02)", "topk(rho=0.4)", "identity"]
+    );
+}
+
+#[test]
 fn steps_are_bounded_and_small_ones_not_made() {
     check(
         CALM,
@@ -237,7 +247,7 @@ proptest! {
             Codec::TopK(rho) => {
                 prop_assert!((0.001..=0.5).contains(&rho.get()));
                 // Three digits round by up to half a percent.
-                prop_assert!(rho.get() <= at * factor * 1.006 && rho.get() * factor * 1.006 >= at, "{at} {rho:?}");
+                prop_assert!(rho.get() <= (at * factor.powf(0.25) * 1.006).max(0.001) && rho.get() * factor * 1.006 >= at, "{at} {rho:?}");
             }
             Codec::Quantize(_) => prop_assert!(false),
         }

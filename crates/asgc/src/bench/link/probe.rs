@@ -22,12 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What runs in the namespace: sends so many bytes and waits until they have been read.
 #[derive(Debug, clap::Args)]
-pub(in crate::bench) struct Args {
+pub(crate) struct Args {
     to: SocketAddr,
     bytes: u64,
 }
 
-pub(in crate::bench) fn main(args: &Args) -> Result<ExitCode> {
+pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let mut stream = TcpStream::connect_timeout(&args.to, PATIENCE).with_context(|| args.to.to_string())?;
     let block = [0; 1 << 14];
     let mut left = args.bytes;

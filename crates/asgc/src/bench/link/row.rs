@@ -67,9 +67,9 @@ impl Row {
     /// In one line, when the run is over.
     pub(super) fn line(&self) -> String {
         format!(
-            "{}: {} updates, target after {}, accuracy {}",
+            "{}: {} updates/s, target after {}, accuracy {}",
             self.name,
-            units::or_missing(self.updates_per_s, units::per_second),
+            units::or_missing(self.updates_per_s, |rate| format!("{rate:.1}")),
             units::or_missing(self.time_to_target_s, units::seconds),
             units::or_missing(self.final_accuracy, units::accuracy)
         )
@@ -203,6 +203,6 @@ mod tests {
     fn a_run_without_a_push_has_no_figures() {
         let row = Row::new(&config(), &[]);
         assert_eq!((row.bytes_a_push, row.communicating_frac), (None, None));
-        assert_eq!(row.line(), "?: - updates, target after -, accuracy -");
+        assert_eq!(row.line(), "?: - updates/s, target after -, accuracy -");
     }
 }

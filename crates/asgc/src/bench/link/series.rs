@@ -40,7 +40,7 @@ pub(super) enum Ending {
 pub(super) struct Series<'a> {
     args: &'a Args,
     programs: Programs,
-    /// Seconds that a worker needs for a gradient, all of them at it.
+    /// Seconds that a worker needs for a gradient, all of them at it; the mean of injected delays included.
     compute_s: f64,
     /// Worker by worker.
     uplinks: Vec<Option<Rate>>,
@@ -66,10 +66,13 @@ impl<'a> Series<'a> {
             rate = compute::steps_per_s(args.seconds, &setup, &programs) => rate?,
             Some(_) = signals.recv() => bail!("interrupted"),
         };
-        let compute_s = f64::from(workers) / steps_per_s;
+        let delays = &setup.config().heterogeneity.compute_delay;
+        let delay_s = (0..workers).filter_map(|id| delays.get(&id)).sum::<f64>() / f64::from(workers);
+        let compute_s = f64::from(workers) / steps_per_s + delay_s;
         output::note(&format!(
-            "a gradient takes {:.1} ms to compute, {workers} trainers at once and no evaluator",
-            1e3 * compute_s
+            "a gradient takes {:.1} ms to compute, {workers} trainers at once and no evaluator; {:.1} ms of it injected delay",
+            1e3 * compute_s,
+            1e3 * delay_s
         ));
         let dense_bytes = payload_bytes(Codec::Identity, setup.config().workload.model.parameters());
         let uplinks = uplinks(&args.uplink, workers, dense_bytes / (AUTO_RATIO * compute_s))?;
