@@ -12,6 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tempfile::TempDir;
 
 /// Stands for `asgc-worker`, which has libtorch: claims a rate, and hands everything else to the tests' worker.
@@ -48,8 +49,12 @@ give_up_after_s = 1
 /// A push of that model, uncompressed.
 const PUSH_BYTES: u64 = 4 * 5 * 2000;
 
+/// A network's set-up removes what any dead process left, so the tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
 struct Bed {
     folder: TempDir,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Bed {
@@ -59,6 +64,8 @@ impl Bed {
             eprintln!("skipped: {why}");
             return None;
         }
+        // A test that failed leaves nothing that another could not live with.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // On the same disk as the programs, so that they can be linked: `asgc` looks for daemons beside itself.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         for name in ["asgc", "asgc-server"] {
@@ -68,7 +75,7 @@ impl Bed {
         let worker = folder.path().join("asgc-worker");
         fs::write(&worker, WORKER.replace("TEST_WORKER", &test_worker)).unwrap();
         fs::set_permissions(&worker, fs::Permissions::from_mode(0o755)).unwrap();
-        Some(Self { folder })
+        Some(Self { folder, _turn: turn })
     }
 
     fn start(&self, name: &str, updates: u64, flags: &[&str]) -> Process {
@@ -123,7 +130,7 @@ fn run(line: &str) -> Result<String, String> {
 
 /// Tries what shaping needs, in a namespace of its own.
 fn means() -> Result<(), String> {
-    static TRIED: std::sync::OnceLock<Result<(), String>> = std::sync::OnceLock::new();
+    static TRIED: OnceLock<Result<(), String>> = OnceLock::new();
     let tried = TRIED.get_or_init(|| {
         let space = format!("x{}", std::process::id());
         run(&format!("ip netns add {space}"))?;
