@@ -102,7 +102,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode> {
     }
     Ok(match ending {
         Ending::Whole => ExitCode::SUCCESS,
-        Ending::Interrupted => ExitCode::from(FAILURE),
+        Ending::Failed | Ending::Interrupted => ExitCode::from(FAILURE),
         Ending::CutShort(code) => ExitCode::from(code),
     })
 }

@@ -30,6 +30,8 @@ const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.85..=1.05;
 pub(super) enum Ending {
     /// All of them ran.
     Whole,
+    /// A run failed, and that was told.
+    Failed,
     /// A signal ended it.
     Interrupted,
     /// A second signal cut a run short; its exit code.
@@ -129,9 +131,22 @@ impl<'a> Series<'a> {
                     "{run}: run {} of {total}, at most {most_s:.0} s",
                     rows.len() + 1
                 ));
-                match self.one(&setup, signals).await? {
-                    Ending::Whole => rows.push(self.row(&setup, file, round)?),
-                    ending => {
+                let ending = match self.one(&setup, signals).await {
+                    Ok(Ending::Whole) => self.row(&setup, file, round).map(|row| {
+                        rows.push(row);
+                        Ending::Whole
+                    }),
+                    ending => ending,
+                };
+                match ending {
+                    Ok(Ending::Whole) => {}
+                    // What the runs before came to took minutes, and is shown.
+                    Err(error) if !rows.is_empty() => {
+                        output::note(&format!("{error:#}: {} of {total} runs ended", rows.len()));
+                        return Ok((rows, Ending::Failed));
+                    }
+                    Err(error) => return Err(error),
+                    Ok(ending) => {
                         output::note(&format!("interrupted: {} of {total} runs ended", rows.len()));
                         return Ok((rows, ending));
                     }
