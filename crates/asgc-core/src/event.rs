@@ -10,7 +10,7 @@ pub use control::{Control, Direction, LinkReport, LossSource, Operator, Override
 use crate::codec::Format;
 use crate::config::Config;
 use crate::ids::{Generation, PushId, Revision, Staleness, Version, WorkerId};
-use serde::de::{Deserializer, Error as _};
+use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ pub struct RunStart {
     /// Samples a batch.
     pub batch_size: usize,
     /// Injected delay by worker, seconds.
-    #[serde(deserialize_with = "by_worker")]
+    #[serde(deserialize_with = "crate::config::by_worker")]
     pub compute_delay: BTreeMap<u32, f64>,
     /// Injected communication delay.
     pub comm_delay_ms: f64,
@@ -94,15 +94,6 @@ pub struct RunStart {
     /// The whole configuration, so that the log can be replayed; absent in logs of older programs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub config: Option<Box<Config>>,
-}
-
-/// JSON's keys are strings, and inside a tagged enum serde does not turn them back into numbers.
-fn by_worker<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u32, f64>, D::Error> {
-    let parse = |(id, delay): (String, f64)| Ok((id.parse().map_err(D::Error::custom)?, delay));
-    BTreeMap::<String, f64>::deserialize(from)?
-        .into_iter()
-        .map(parse)
-        .collect()
 }
 
 /// A worker joined.
@@ -341,6 +332,8 @@ mod tests {
 
     #[test]
     fn a_log_reads_back_what_was_written() {
+        let mut delayed = Config::default();
+        delayed.heterogeneity.compute_delay = [(0, 0.5), (10, 0.3)].into();
         let start = Event::RunStart(RunStart {
             config_name: "x".into(),
             num_workers: 2,
@@ -360,7 +353,7 @@ mod tests {
             layout: "l".into(),
             max_updates: 1,
             target_accuracy: None,
-            config: Some(Box::default()),
+            config: Some(Box::new(delayed)),
         });
         let line = serde_json::to_string(&start).unwrap();
         assert!(line.starts_with(r#"{"event":"run_start","#), "{line}");

@@ -9,6 +9,7 @@ mod sections;
 
 pub use check::{Invalid, validate};
 pub use controller::{ControlPolicy, Controller, ScoreWeights};
+pub(crate) use sections::by_worker;
 pub use sections::*;
 
 use serde::{Deserialize, Serialize};

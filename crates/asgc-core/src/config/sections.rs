@@ -3,6 +3,7 @@
 use crate::codec::Codec;
 use crate::feedback::Bound;
 use crate::ids::{Bits, Density};
+use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -139,11 +140,22 @@ impl Default for Workload {
 #[serde(default, deny_unknown_fields)]
 pub struct Heterogeneity {
     /// Seconds added to each step, by worker id.
+    #[serde(deserialize_with = "by_worker")]
     pub compute_delay: BTreeMap<u32, f64>,
     /// Milliseconds added to each push and to each pull, at the worker.
     pub comm_delay_ms: f64,
     /// Uplink rate in Mbit/s that pushes are held to, per worker; 0 is unlimited.
     pub bandwidth_mbps: f64,
+}
+
+/// JSON's keys are strings, and inside a tagged enum serde does not turn them back into numbers.
+pub(crate) fn by_worker<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u32, f64>, D::Error> {
+    let wrong = "the key must be a whole number, 0 or more";
+    let parse = |(id, delay): (String, f64)| Ok((id.parse().map_err(|_| D::Error::custom(wrong))?, delay));
+    BTreeMap::<String, f64>::deserialize(from)?
+        .into_iter()
+        .map(parse)
+        .collect()
 }
 
 /// A codec's name.

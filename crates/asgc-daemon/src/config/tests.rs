@@ -51,7 +51,7 @@ fn a_typo_is_named_with_its_line_and_the_nearest_key() {
     check(
         "x.toml",
         "[error_feedback]\nzzz = 1\n",
-        "x.toml:2: error_feedback.zzz: unknown key; [error_feedback] has enabled",
+        "x.toml:2: error_feedback.zzz: unknown key; [error_feedback] has bound, cap, decay, enabled",
     );
     check(
         "x.yaml",
@@ -335,7 +335,7 @@ fn lists_that_do_not_fit_are_errors() {
     );
     misfit(
         "policy = \"treshold\"",
-        "policy: \"treshold\" is none of threshold, score; did you mean threshold?",
+        "policy: \"treshold\" is none of threshold, score, budget; did you mean threshold?",
     );
 }
 

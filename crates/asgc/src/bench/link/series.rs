@@ -120,38 +120,34 @@ impl<'a> Series<'a> {
 
     /// All runs, round by round; those that ended before a signal came.
     pub(super) async fn run(&self, signals: &mut Receiver<u8>) -> Result<(Vec<Row>, Ending)> {
-        let (mut rows, files) = (Vec::new(), &self.args.files);
-        let total = files.len() * self.args.repeat as usize;
-        for round in 1..=self.args.repeat {
-            for file in files {
-                let setup = self.setup(file, round)?;
-                let run = &setup.config().run.name;
-                let most_s = setup.config().workload.max_wall_time_s;
-                output::note(&format!(
-                    "{run}: run {} of {total}, at most {most_s:.0} s",
-                    rows.len() + 1
-                ));
-                let ending = match self.one(&setup, signals).await {
-                    Ok(Ending::Whole) => self.row(&setup, file, round).map(|row| {
-                        rows.push(row);
-                        Ending::Whole
-                    }),
-                    ending => ending,
-                };
-                match ending {
-                    Ok(Ending::Whole) => {}
-                    // What the runs before came to took minutes, and is shown.
-                    Err(error) if !rows.is_empty() => {
-                        output::note(&format!("{error:#}: {} of {total} runs ended", rows.len()));
-                        return Ok((rows, Ending::Failed));
-                    }
-                    Err(error) => return Err(error),
-                    Ok(ending) => {
-                        output::note(&format!("interrupted: {} of {total} runs ended", rows.len()));
-                        return Ok((rows, ending));
-                    }
+        let mut rows = Vec::new();
+        let rounds =
+            (1..=self.args.repeat).flat_map(|round| self.args.files.iter().map(move |file| (file, round)));
+        let total = self.args.files.len() * self.args.repeat as usize;
+        for (file, round) in rounds {
+            let setup = self.setup(file, round)?;
+            let (run, most_s) = (&setup.config().run.name, setup.config().workload.max_wall_time_s);
+            let number = rows.len() + 1;
+            output::note(&format!("{run}: run {number} of {total}, at most {most_s:.0} s"));
+            let ended = match self.one(&setup, signals).await {
+                Ok(Ending::Whole) => self.row(&setup, file, round).map(Ok),
+                ended => ended.map(Err),
+            };
+            let ending = match ended {
+                Ok(Ok(row)) => {
+                    rows.push(row);
+                    continue;
                 }
-            }
+                Ok(Err(ending)) => ending,
+                Err(error) if rows.is_empty() => return Err(error),
+                // What the runs before came to took minutes, and is shown.
+                Err(error) => {
+                    output::note(&format!("{error:#}"));
+                    Ending::Failed
+                }
+            };
+            output::note(&format!("interrupted: {} of {total} runs ended", rows.len()));
+            return Ok((rows, ending));
         }
         Ok((rows, Ending::Whole))
     }
