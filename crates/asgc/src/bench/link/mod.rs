@@ -100,6 +100,9 @@ pub(super) fn main(args: &Args) -> Result<ExitCode> {
     } else if !rows.is_empty() {
         output::say(&table::table(&rows));
     }
+    if let Some(words) = table::unequal(&rows) {
+        output::note(&words);
+    }
     Ok(match ending {
         Ending::Whole => ExitCode::SUCCESS,
         Ending::Failed | Ending::Interrupted => ExitCode::from(FAILURE),

@@ -2,7 +2,7 @@
 
 use asgc_core::config::Config;
 use asgc_core::event::{Decision, Event};
-use asgc_lab::{Summary, steps, units};
+use asgc_lab::{Summary, rate, steps, units};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -24,6 +24,8 @@ pub(super) struct Row {
     pub(super) best_accuracy: Option<f64>,
     pub(super) payload_bytes: u64,
     pub(super) bytes_a_push: Option<f64>,
+    /// Median seconds of computing a gradient, injected delay included: whether the machine was as fast as in other runs.
+    pub(super) compute_s: Option<f64>,
     /// Share of a step that is neither computing nor encoding.
     pub(super) communicating_frac: Option<f64>,
     pub(super) mean_staleness: Option<f64>,
@@ -47,6 +49,11 @@ impl Row {
         let target = config.workload.target_accuracy;
         let accuracies = summary.evals.iter().map(|eval| eval.test_accuracy);
         let pushes = summary.pushes();
+        let computes = events.iter().filter_map(|event| match event {
+            Event::Update(update) => Some(update.compute_s),
+            _ => None,
+        });
+        let compute_s: Vec<_> = computes.filter(|seconds| seconds.is_finite()).collect();
         Self {
             name: summary.name().to_owned(),
             updates_per_s: summary.updates_per_s(),
@@ -56,6 +63,7 @@ impl Row {
             best_accuracy: accuracies.reduce(f64::max),
             payload_bytes: summary.payload_bytes(),
             bytes_a_push: (pushes > 0).then(|| summary.payload_bytes() as f64 / pushes as f64),
+            compute_s: rate::median(&compute_s),
             communicating_frac: steps::communicating(events),
             mean_staleness: summary.mean_staleness(),
             rejected_frac: summary.rejected_share(),
@@ -166,6 +174,7 @@ mod tests {
         assert_eq!((row.final_accuracy, row.best_accuracy), (Some(0.81), Some(0.82)));
         assert_eq!((row.payload_bytes, row.bytes_a_push), (400, Some(100.0)));
         assert_eq!(row.rejected_frac, Some(0.25));
+        assert_eq!(row.compute_s, Some(0.1));
         let share = row.communicating_frac.unwrap();
         assert!((share - 0.9).abs() < 1e-12, "{share}");
         let worker = |worker_id, accepted, pushes| Worker {

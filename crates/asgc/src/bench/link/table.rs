@@ -6,7 +6,7 @@ use asgc_lab::{rate, units};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "updates/s",
     "predicted",
     "time to target",
@@ -15,11 +15,15 @@ const COLUMNS: [&str; 12] = [
     "best",
     "payload",
     "bytes a push",
+    "compute",
     "communicating",
     "staleness",
     "rejected",
     "accepted by worker, codec at the end",
 ];
+
+/// Runs whose computing differs by more than this factor did not have the same machine.
+const SAME_MACHINE: f64 = 1.15;
 
 /// One object a run.
 pub(super) fn json(rows: &[Row]) -> Result<Vec<String>> {
@@ -47,6 +51,21 @@ pub(super) fn table(rows: &[Row]) -> String {
         let _ = write!(text, "\n\ntarget: {}", units::accuracy(target));
     }
     text
+}
+
+/// A remark where the runs did not have the machine to the same degree, so that their times do not compare.
+pub(super) fn unequal(rows: &[Row]) -> Option<String> {
+    let times = || rows.iter().filter_map(|row| row.compute_s);
+    let (least, most) = (times().reduce(f64::min)?, times().reduce(f64::max)?);
+    (most > least * SAME_MACHINE).then(|| {
+        format!(
+            "computing a gradient took from {:.0} to {:.0} ms: strategies that make more updates get less of the cores, \
+             and so do runs beside other work. Times compare only between rows with like compute times; repeat on an \
+             idle machine with more cores, or with --repeat",
+            least * 1e3,
+            most * 1e3
+        )
+    })
 }
 
 /// Rounds of one configuration together, in the order of the first round.
@@ -87,6 +106,7 @@ fn cells(group: &[&Row], first: Option<f64>) -> [String; COLUMNS.len()] {
             units::bytes(bytes as u64)
         }),
         units::or_missing(median(|row| row.bytes_a_push), |bytes| format!("{bytes:.0}")),
+        units::or_missing(median(|row| row.compute_s), |s| format!("{:.1} ms", s * 1e3)),
         units::or_missing(median(|row| row.communicating_frac), units::percent),
         units::or_missing(median(|row| row.mean_staleness), |tau| format!("{tau:.2}")),
         units::or_missing(median(|row| row.rejected_frac), units::percent),
@@ -143,6 +163,7 @@ mod tests {
             best_accuracy: Some(0.82),
             payload_bytes: 132_000_000,
             bytes_a_push: Some(221_352.0),
+            compute_s: Some(0.0825),
             communicating_frac: Some(0.9),
             mean_staleness: Some(1.0),
             rejected_frac: Some(0.01),
@@ -160,11 +181,11 @@ mod tests {
         ]);
         let expect = "\
 | run | updates/s | predicted | time to target | against the first | final accuracy | best | payload | bytes a push | \
-communicating | staleness | rejected | accepted by worker, codec at the end |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|
-| plain | 6.2 | - | 60.0 s | 1.00 | 81.20 % | 82.00 % | 132 MB | 221352 | 90.0 % | 1.00 | 1.0 % | 0: 300 of 301 (75.0 %), identity; 1: 100 of 101 (25.0 %), topk(rho=0.05) |
-| slow | 6.2 | - | not reached | - | 81.20 % | 82.00 % | 132 MB | 221352 | 90.0 % | 1.00 | 1.0 % | 0: 300 of 301 (75.0 %), identity; 1: 100 of 101 (25.0 %), topk(rho=0.05) |
-| quick | 6.2 | - | 15.0 s | 0.25 | 81.20 % | 82.00 % | 132 MB | 221352 | 90.0 % | 1.00 | 1.0 % | 0: 300 of 301 (75.0 %), identity; 1: 100 of 101 (25.0 %), topk(rho=0.05) |
+compute | communicating | staleness | rejected | accepted by worker, codec at the end |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| plain | 6.2 | - | 60.0 s | 1.00 | 81.20 % | 82.00 % | 132 MB | 221352 | 82.5 ms | 90.0 % | 1.00 | 1.0 % | 0: 300 of 301 (75.0 %), identity; 1: 100 of 101 (25.0 %), topk(rho=0.05) |
+| slow | 6.2 | - | not reached | - | 81.20 % | 82.00 % | 132 MB | 221352 | 82.5 ms | 90.0 % | 1.00 | 1.0 % | 0: 300 of 301 (75.0 %), identity; 1: 100 of 101 (25.0 %), topk(rho=0.05) |
+| quick | 6.2 | - | 15.0 s | 0.25 | 81.20 % | 82.00 % | 132 MB | 221352 | 82.5 ms | 90.0 % | 1.00 | 1.0 % | 0: 300 of 301 (75.0 %), identity; 1: 100 of 101 (25.0 %), topk(rho=0.05) |
 
 target: 80.00 %";
         assert_eq!(text, expect, "\n{text}");
@@ -183,6 +204,21 @@ target: 80.00 %";
         );
         let most_failed = rounds([Some(20.0), None, None]);
         assert!(most_failed.contains("| not reached | - |"), "{most_failed}");
+    }
+
+    #[test]
+    fn runs_beside_other_work_are_told() {
+        let of = |compute_s| Row {
+            compute_s,
+            ..row("x", None)
+        };
+        assert_eq!(unequal(&[of(Some(0.082)), of(Some(0.09)), of(None)]), None);
+        assert_eq!(unequal(&[]), None);
+        let words = unequal(&[of(Some(0.082)), of(Some(0.124))]).unwrap();
+        assert!(
+            words.starts_with("computing a gradient took from 82 to 124 ms: "),
+            "{words}"
+        );
     }
 
     #[test]
