@@ -20,13 +20,20 @@ impl Page {
     /// The sum of the samples called `name` whose labels include `labels`; 0 when there are none.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        let fits = |sample: &&Sample| {
-            sample.0 == name
-                && labels
-                    .iter()
-                    .all(|&(label, value)| sample.1.get(label).is_some_and(|v| v == value))
-        };
-        self.samples.iter().filter(fits).map(|sample| sample.2).sum()
+        self.fitting(name, labels).sum()
+    }
+
+    /// The value of the first sample of that kind; `None` when there is none.
+    #[must_use]
+    pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        self.fitting(name, labels).next()
+    }
+
+    fn fitting(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = f64> {
+        let has =
+            |sample: &Sample, (label, value): &(&str, &str)| sample.1.get(*label).is_some_and(|v| v == value);
+        let fits = move |sample: &&Sample| sample.0 == name && labels.iter().all(|label| has(sample, label));
+        self.samples.iter().filter(fits).map(|sample| sample.2)
     }
 }
 

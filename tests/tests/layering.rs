@@ -64,6 +64,7 @@ impl Metadata {
     fn load() -> Self {
         let output = Command::new(env!("CARGO"))
             .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+            .args(["--filter-platform", env!("ASGC_TARGET")])
             .current_dir(programs::repository())
             .output()
             .unwrap();

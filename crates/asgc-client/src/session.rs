@@ -373,8 +373,8 @@ impl Session {
                 self.settle(verdict)
             }
             server_message::Kind::Controls(controls) => self.adapt(controls),
-            // Meant for a push that was settled meanwhile.
-            server_message::Kind::Proceed(_) => Ok(()),
+            // Meant for a push that was settled meanwhile, or for a ping that was waited for long enough.
+            server_message::Kind::Proceed(_) | server_message::Kind::Pong(_) => Ok(()),
             _ => Err(protocol("an answer to nothing, or in the middle of a snapshot")),
         }
     }

@@ -12,6 +12,9 @@ use asgc_proto::v1::{self, server_message, worker_message};
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 
+/// How long a push waits for the answer to its ping.
+const PONG_PATIENCE: Duration = Duration::from_secs(2);
+
 /// The chunks of `bytes`, sharing its buffer.
 pub(crate) fn chunks(bytes: &Bytes, size: usize) -> impl Iterator<Item = Bytes> + '_ {
     (0..bytes.len())
@@ -39,7 +42,8 @@ pub(crate) async fn push(
         }
     }
     if let Some(ping) = meter.ping() {
-        meter.pong(round_trip(link, ping, heard).await?);
+        let rtt = round_trip(link, ping, heard).await?;
+        rtt.into_iter().for_each(|rtt| meter.pong(rtt));
     }
     meter.begin(id, payload_bytes, Instant::now());
     throttle.before_push(payload_bytes).await;
@@ -64,17 +68,23 @@ pub(crate) async fn push(
     Ok(())
 }
 
-/// Pings, and waits for the answer: how long it took.
-async fn round_trip(link: &mut Link, ping: u64, heard: &mut Heard) -> Result<Duration, Meaning> {
+/// Pings, and waits a while for the answer: how long it took. A push must not wait for a server that is silent.
+async fn round_trip(link: &mut Link, ping: u64, heard: &mut Heard) -> Result<Option<Duration>, Meaning> {
     let began = Instant::now();
     link.send(worker_message::Kind::Ping(v1::Ping { id: ping }))
         .await?;
-    loop {
-        match link.receive().await? {
-            server_message::Kind::Pong(pong) if pong.id == ping => return Ok(began.elapsed()),
-            // Verdicts and controls, which do not wait.
-            said => heard.push((Instant::now(), said)),
+    let answered = async {
+        loop {
+            match link.receive().await? {
+                server_message::Kind::Pong(pong) if pong.id == ping => return Ok(began.elapsed()),
+                // Verdicts and controls, which do not wait.
+                said => heard.push((Instant::now(), said)),
+            }
         }
+    };
+    match tokio::time::timeout(PONG_PATIENCE, answered).await {
+        Ok(answered) => answered.map(Some),
+        Err(_) => Ok(None),
     }
 }
 

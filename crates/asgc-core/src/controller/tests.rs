@@ -1,5 +1,6 @@
 //! The controller as a fold over events: windows go in, decisions come out.
 
+mod by_trainer;
 mod decisions;
 mod histories;
 mod signals;
@@ -106,3 +107,8 @@ pub(super) fn decide(config: &Config, windows: &[Vec<Event>]) -> Vec<Control> {
     };
     (1..).zip(windows).map(&mut decide).collect()
 }
+
+/// The fields of a `run_start`, without its name.
+pub(super) const START: &str = r#"{"config_name":"x","num_workers":1,"dataset":"d","model":"m","batch_size":1,
+    "compute_delay":{},"comm_delay_ms":0,"bandwidth_mbps":0,"started_at":0,"seed":0,"generation":1,"mode":"async",
+    "compression":"x","error_feedback":true,"parameters":1,"layout":"l","max_updates":1,"target_accuracy":null}"#;

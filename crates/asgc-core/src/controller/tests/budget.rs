@@ -3,7 +3,7 @@
 use super::*;
 use crate::codec::Format;
 use crate::controller::links::Links;
-use crate::controller::tests::{changed, config, update};
+use crate::controller::tests::{START, changed, config, update};
 use crate::event::{Decision, Event};
 use crate::ids::{Bits, WorkerId};
 use proptest::prelude::*;
@@ -52,10 +52,6 @@ fn links(trainer: Trainer) -> Links {
     }
     links
 }
-
-const START: &str = r#"{"config_name":"x","num_workers":1,"dataset":"d","model":"m","batch_size":1,"compute_delay":{},
-    "comm_delay_ms":0,"bandwidth_mbps":0,"started_at":0,"seed":0,"generation":1,"mode":"async","compression":"x",
-    "error_feedback":true,"parameters":1,"layout":"l","max_updates":1,"target_accuracy":null}"#;
 
 fn settings(change: impl FnOnce(&mut Controller)) -> Controller {
     config(|config| {

@@ -165,3 +165,63 @@ fn sync_mode_adapts_compression() {
         ["0: r1 topk(rho=0.2)", "1: r1 topk(rho=0.2)"]
     );
 }
+
+fn set(bench: &mut Bench, ticket: u64, set: crate::event::Override) -> Vec<String> {
+    let operator = crate::event::Operator {
+        by: "me".into(),
+        why: "to see".into(),
+        set,
+    };
+    bench.does(Input::SetControls {
+        ticket: Ticket(ticket),
+        operator: Box::new(operator),
+    })
+}
+
+#[test]
+fn a_change_by_hand_is_logged_told_to_whom_it_concerns_and_answered() {
+    let mut bench = adaptive(|_| {});
+    let codec = "topk(rho=0.1)".parse().ok();
+    let one = crate::event::Override {
+        worker_id: Some(crate::ids::WorkerId(1)),
+        codec,
+        ..Default::default()
+    };
+    assert_eq!(
+        set(&mut bench, 5, one),
+        [
+            "log control set by hand by me: to see",
+            "1: r1 topk(rho=0.1)",
+            "answer 5: r1"
+        ]
+    );
+    let bound = crate::event::Override {
+        s_max: Some(7),
+        ..Default::default()
+    };
+    assert_eq!(
+        set(&mut bench, 6, bound),
+        ["log control set by hand by me: to see", "answer 6: r1"]
+    );
+    (1..=6).for_each(|id| drop(bench.push(0, id, id - 1)));
+    assert_eq!(
+        bench.announce(1, header(1, 0), true),
+        ["1: push 1 may go"],
+        "at once"
+    );
+    assert_eq!(
+        set(&mut bench, 7, crate::event::Override::default()),
+        ["answer 7: nothing to set: give a codec, s_max, or whether to pin"]
+    );
+    bench.drain();
+    let late = crate::event::Override {
+        pin: Some(true),
+        ..Default::default()
+    };
+    assert_eq!(set(&mut bench, 8, late.clone()), ["answer 8: the run is over"]);
+    let mut early = Bench::new(|_| {});
+    assert_eq!(
+        set(&mut early, 1, late),
+        ["answer 1: the run has not begun: it waits for workers"]
+    );
+}
