@@ -245,6 +245,10 @@ fn json(control: &Control) -> serde_json::Value {
     serde_json::to_value(control).unwrap_or_default()
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "numbers and words, straight from where they are made"
+)]
 fn differs(what: &str, logged: impl ToString, recomputed: impl ToString) -> Difference {
     Difference {
         what: what.to_owned(),

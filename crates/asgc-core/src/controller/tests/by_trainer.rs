@@ -46,8 +46,8 @@ fn budget(change: impl FnOnce(&mut Config)) -> Controller {
     controller
 }
 
-fn feed(controller: &mut Controller, events: Vec<Event>) {
-    events.iter().for_each(|event| controller.observe(event));
+fn feed(controller: &mut Controller, events: impl IntoIterator<Item = Event>) {
+    events.into_iter().for_each(|event| controller.observe(&event));
 }
 
 fn rho(codec: Codec) -> f64 {
@@ -136,7 +136,7 @@ fn the_budget_widens_the_bound_for_a_late_trainer() {
             }
         })
     });
-    feed(&mut controller, late.collect());
+    feed(&mut controller, late);
     let control = controller.decide(10.0).unwrap();
     assert!(
         control
@@ -164,7 +164,7 @@ fn compression_is_switched_off_where_it_does_not_pay() {
     let slow_encoder = pushes(1e9, 0.5, 0)
         .into_iter()
         .map(|event| changed(event, |update| update.encode_s = 0.2));
-    feed(&mut controller, slow_encoder.collect());
+    feed(&mut controller, slow_encoder);
     let control = controller.decide(10.0).unwrap();
     assert_eq!(
         (control.policy.as_str(), control.workers[0].new_codec),
@@ -179,14 +179,11 @@ fn compression_is_switched_off_where_it_does_not_pay() {
     // Nor is it switched on again as long as nothing changed.
     feed(
         &mut controller,
-        pushes(1e9, 0.5, 1)
-            .into_iter()
-            .map(|event| {
-                changed(event, |update| {
-                    update.compression_mode = Some(Format::Identity);
-                })
+        pushes(1e9, 0.5, 1).into_iter().map(|event| {
+            changed(event, |update| {
+                update.compression_mode = Some(Format::Identity);
             })
-            .collect(),
+        }),
     );
     let control = controller.decide(20.0).unwrap();
     assert_eq!(control.workers[0].new_codec, Codec::Identity);
@@ -380,7 +377,7 @@ fn a_report_tells_what_holds_and_what_was_confirmed() {
     feed(
         &mut controller,
         vec![changed(update(0, 1, 12.0), |update| {
-            update.controls_revision = Revision(1)
+            update.controls_revision = Revision(1);
         })],
     );
     assert_eq!(controller.report(13.0).workers[0].confirmed_revision, Revision(1));
