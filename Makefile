@@ -73,18 +73,27 @@ bench: release ## Updates/s beside what forward and backward alone reach
 	target/release/asgc bench train configs/bench.toml
 
 link = $(patsubst %,configs/link/link_%.toml,$(1))
+bench_link = target/release/asgc bench link $(BENCH_LINK)
+# More flags for all of them, such as BENCH_LINK='--repeat 3'.
+BENCH_LINK ?=
 
 .PHONY: bench-link
-bench-link: release ## Strategies on a shaped link: needs root, ip and tc; about 20 minutes
+bench-link: root-and-tc release ## Strategies on shaped links: needs root, ip and tc; about 25 minutes
 	@scripts/fashion-mnist
 	$(call say,a thin link: sending all of a gradient takes ten times as long as computing it)
-	target/release/asgc bench link $(call link,plain threshold rho_25 rho_10 rho_05 rho_01 budget)
+	$(bench_link) $(call link,plain threshold rho_25 rho_10 rho_05 rho_01 budget)
 	$(call say,a link that becomes eight times thinner in mid-run)
-	target/release/asgc bench link $(call link,plain rho_25 rho_05 rho_01 budget) --uplink 32mbit --change-at 12=4mbit
+	$(bench_link) $(call link,plain rho_25 rho_10 rho_05 rho_01 budget) --uplink 32mbit --change-at 12=4mbit \
+	  --set run.results_dir=results/changing
 	$(call say,two unequal links)
-	target/release/asgc bench link $(call link,plain threshold budget) --uplink 16mbit,2mbit
+	$(bench_link) $(call link,plain threshold budget) --uplink 8mbit,2mbit --set run.results_dir=results/unequal
 	$(call say,no shaping: budget beside plain)
-	target/release/asgc bench link $(call link,plain budget) --uplink none
+	$(bench_link) $(call link,plain budget) --uplink none --set run.results_dir=results/unshaped
+
+.PHONY: root-and-tc
+root-and-tc:
+	@[[ $$(id -u) -eq 0 ]] || { echo 'bench-link sets up network namespaces and shapes links, which needs root: sudo make bench-link' >&2; exit 1; }
+	@type ip tc >/dev/null || { echo 'bench-link needs ip and tc: apt-get install iproute2' >&2; exit 1; }
 
 .PHONY: headline
 headline: release ## The reference's headline strategies, one after the other; about 20 minutes

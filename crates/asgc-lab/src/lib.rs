@@ -6,6 +6,7 @@
 //! | module | what it gives |
 //! |---|---|
 //! | [`log`] | events from bytes: whole files, and files that grow |
+//! | [`steps`] | what trainers' steps are made of |
 //! | [`summary`] | the figures of a run |
 //! | [`plan`] | what a link and a model lead to, before anything runs |
 //! | [`progress`] | what a progress bar shows |
@@ -21,6 +22,7 @@ pub mod plan;
 pub mod progress;
 pub mod rate;
 pub mod replay;
+pub mod steps;
 pub mod summary;
 pub mod table;
 pub mod units;

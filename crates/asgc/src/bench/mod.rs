@@ -14,11 +14,15 @@ use std::process::ExitCode;
 pub(crate) enum Command {
     Train(train::Args),
     Link(link::Args),
+    /// What `link` runs within a worker's namespace, to measure what the link carries.
+    #[command(hide = true)]
+    LinkProbe(link::probe::Args),
 }
 
 pub(crate) fn main(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Train(args) => train::main(args),
         Command::Link(args) => link::main(args),
+        Command::LinkProbe(args) => link::probe::main(args),
     }
 }

@@ -24,6 +24,15 @@ pub(crate) struct Spec {
     pub(crate) trainer: bool,
 }
 
+impl Spec {
+    /// Lets `program` start it: with `args`, and then this program and its arguments.
+    pub(crate) fn run_by(&mut self, program: &str, args: Vec<String>) {
+        let own = std::mem::replace(&mut self.program, program.into());
+        let own = std::iter::once(own.display().to_string()).chain(self.args.drain(..));
+        self.args = args.into_iter().chain(own).collect();
+    }
+}
+
 /// A process that was started.
 #[derive(Debug)]
 pub(crate) struct Child {

@@ -241,3 +241,12 @@ async fn a_run_that_goes_on_is_not_disturbed() {
     );
     drop(log);
 }
+
+#[test]
+fn a_program_can_be_started_by_another() {
+    let mut spec = Bed::new().spec("worker-0", "true", true);
+    spec.args = vec!["--id".into(), "0".into()];
+    spec.run_by("ip", ["netns", "exec", "space"].map(str::to_owned).to_vec());
+    assert_eq!(spec.program, PathBuf::from("ip"));
+    assert_eq!(spec.args, ["netns", "exec", "space", "/bin/sh", "--id", "0"]);
+}

@@ -1,37 +1,45 @@
 //! `asgc bench link`: strategies on one shaped link, run one after the other with real processes.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`rate`] | rates and their changes, as people write them |
+//! | [`commands`] | the lines that `ip` and `tc` are given |
+//! | [`leftovers`] | what a killed process left, and which addresses are free |
+//! | [`net`] | a network that is there as long as its value |
+//! | [`probe`] | what a link carries in fact |
+//! | [`change`] | rates that change in mid-run |
+//! | [`series`] | the runs |
+//! | [`row`], [`table`] | what they came to |
 
+mod change;
+mod commands;
+mod leftovers;
 mod net;
+pub(super) mod probe;
 pub(crate) mod rate;
 mod row;
+mod series;
+mod table;
 
-use super::compute;
-use crate::cluster::{self, Plan};
+use crate::cluster;
 use crate::local::{Programs, Setup, runtime};
-use crate::output::{self, Screen};
-use anyhow::{Context as _, Result, bail};
-use asgc_core::codec::Codec;
-use asgc_core::cost::payload_bytes;
-use asgc_daemon::event_log::EVENTS_FILE;
-use asgc_lab::plan::{Setting, time_codec};
-use asgc_lab::read_log;
-use net::Network;
+use crate::output;
+use anyhow::{Result, bail};
+use asgc_daemon::exit::FAILURE;
 use rate::{Change, Rate, Uplink};
-use row::Row;
-use std::path::{Path, PathBuf};
+use series::{Ending, Series};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::rc::Rc;
-use std::time::Duration;
-use tokio::sync::mpsc::Receiver;
-use tokio::time::sleep;
-
-/// `--uplink auto`: an uncompressed push takes so many times a step's compute.
-const AUTO_RATIO: f64 = 10.0;
 
 /// Compare strategies on a shaped link: needs root, ip and tc
 ///
 /// Each worker gets a network namespace of its own, whose uplink `tc tbf` holds to the rate; the evaluator is not held
-/// back. The configurations run one after the other. With `--uplink auto` the rate is such that an uncompressed push
-/// takes about ten times a step's compute, as measured here. Everything that was set up is removed at the end.
+/// back. The configurations run one after the other, and one table compares them. With `--uplink auto` the rate is
+/// such that an uncompressed push takes about ten times a step's compute, as measured here with all trainers
+/// computing at once.
+///
+/// Everything that was set up is removed at the end, also after Ctrl-C; what a killed `asgc` left is removed by the
+/// next. The first Ctrl-C or SIGTERM drains the run and ends the series, the second ends everything at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Experiment files, TOML or YAML
@@ -41,14 +49,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
     /// Rate of each worker's uplink: auto, none, 6mbit, or one for each worker, 8mbit,2mbit
-    #[arg(long, value_name = "RATE", default_value = "auto")]
+    #[arg(long, value_name = "RATE[,RATE…]", default_value = "auto")]
     uplink: Uplink,
     /// Rate of each worker's downlink [not held back]
     #[arg(long, value_name = "RATE")]
     downlink: Option<Rate>,
-    /// Change all uplinks in mid-run, SECONDS=RATE from the run's start; may be given several times
-    #[arg(long, value_name = "S=RATE")]
+    /// Change the uplinks in mid-run, seconds from the run's start; may be given several times
+    #[arg(long, value_name = "SECONDS=RATE[,RATE…]")]
     change_at: Vec<Change>,
+    /// Run all of them so many times, in turn, and show medians; run.seed goes up by 1 each time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
     /// Seconds of measuring how fast workers compute
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
@@ -57,245 +68,96 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What all runs have in common.
-struct Bench<'a> {
-    args: &'a Args,
-    programs: Programs,
-    /// Seconds that a worker needs for a gradient, all of them at it.
-    compute_s: f64,
-    uplinks: Vec<Option<Rate>>,
-    /// `None` where nothing is shaped.
-    network: Option<Rc<Network>>,
+impl Args {
+    /// Whether anything is to be shaped.
+    fn shapes(&self) -> bool {
+        self.uplink != Uplink::None || self.downlink.is_some()
+    }
 }
 
 pub(super) fn main(args: &Args) -> Result<ExitCode> {
-    let programs = Programs::find()?;
-    // Checked before minutes of measuring; all must agree in what is shaped.
+    // All that can be wrong is told before anything is touched, and before minutes of measuring.
+    if !args.change_at.is_empty() && args.uplink == Uplink::None {
+        bail!("--change-at needs links with a rate: give --uplink");
+    }
     let setups = args
         .files
         .iter()
-        .map(|file| load(args, file, None))
-        .collect::<Result<Vec<_>>>()?;
-    let first = setups.first().context("no files")?;
-    let workload = &first.config().workload;
-    if let Some(other) = setups
-        .iter()
-        .find(|setup| setup.config().workload.num_workers != workload.num_workers)
-    {
-        let name = &other.config().run.name;
-        bail!("{name} has another workload.num_workers: runs that are compared need the same");
+        .map(|file| Setup::load(Some(file.clone()), args.set.clone(), true))
+        .collect::<Result<Vec<_>, _>>()?;
+    let workers = workers(&setups)?;
+    let programs = Programs::find()?;
+    if args.shapes() {
+        net::check_means()?;
     }
-    let rows = runtime()?.block_on(async {
+    let (rows, ending) = runtime()?.block_on(async {
         let mut signals = cluster::forward_signals()?;
-        let bench = Bench::prepare(args, programs, first, &mut signals).await?;
-        let mut rows = Vec::new();
-        for file in &args.files {
-            let row = bench.run(file, &mut signals).await?;
-            output::note(&row.line());
-            rows.push(row);
-        }
-        anyhow::Ok(rows)
+        let series = Series::prepare(args, workers, programs, &mut signals).await?;
+        series.run(&mut signals).await
     })?;
-    for text in if args.json {
-        row::json(&rows)?
-    } else {
-        vec![row::table(&rows)]
-    } {
-        output::say(&text);
+    if args.json {
+        table::json(&rows)?.iter().for_each(|line| output::say(line));
+    } else if !rows.is_empty() {
+        output::say(&table::table(&rows));
     }
-    Ok(ExitCode::SUCCESS)
+    if let Some(words) = table::unequal(&rows) {
+        output::note(&words);
+    }
+    Ok(match ending {
+        Ending::Whole => ExitCode::SUCCESS,
+        Ending::Failed | Ending::Interrupted => ExitCode::from(FAILURE),
+        Ending::CutShort(code) => ExitCode::from(code),
+    })
 }
 
-fn load(args: &Args, file: &Path, host: Option<&str>) -> Result<Setup> {
-    let listen = host.map(|host| format!("server.listen={host}:0"));
-    let set = args.set.iter().cloned().chain(listen).collect();
-    Ok(Setup::load(Some(file.to_owned()), set, true)?)
-}
-
-impl<'a> Bench<'a> {
-    async fn prepare(
-        args: &'a Args,
-        programs: Programs,
-        setup: &Setup,
-        signals: &mut Receiver<u8>,
-    ) -> Result<Self> {
-        let workload = &setup.config().workload;
-        let (workers, parameters) = (workload.num_workers, workload.model.parameters());
-        let steps_per_s = tokio::select! {
-            rate = compute::steps_per_s(args.seconds, setup, &programs) => rate?,
-            Some(_) = signals.recv() => bail!("interrupted"),
-        };
-        let delays = &setup.config().heterogeneity.compute_delay;
-        let delay_s = delays.values().sum::<f64>() / f64::from(workers);
-        let compute_s = f64::from(workers) / steps_per_s + delay_s;
-        let dense_bytes = payload_bytes(Codec::Identity, parameters);
-        let uplinks = uplinks(&args.uplink, workers, dense_bytes / (AUTO_RATIO * compute_s))?;
-        let shaped = uplinks.iter().any(Option::is_some) || args.downlink.is_some();
-        let network = if shaped {
-            Some(Rc::new(Network::new(workers)?))
-        } else {
-            None
-        };
-        output::note(&format!(
-            "{workers} workers at once compute a gradient in {:.1} ms, injected delay included",
-            1e3 * compute_s
-        ));
-        for (worker, rate) in uplinks.iter().enumerate() {
-            let Some(rate) = rate else { continue };
-            let times = dense_bytes / rate.bytes_per_s() / compute_s;
-            output::note(&format!(
-                "worker {worker}: uplink {rate}; all of a gradient takes {times:.1} times as long"
-            ));
+/// How many trainers all the runs have.
+fn workers(setups: &[Setup]) -> Result<u32> {
+    let of = |setup: &Setup| setup.config().workload.num_workers;
+    let workers = setups.first().map_or(0, of);
+    for setup in setups {
+        if of(setup) != workers {
+            bail!(
+                "{} has {} for workload.num_workers, others {workers}: runs that are compared need the same",
+                setup.config().run.name,
+                of(setup)
+            );
         }
-        Ok(Self {
-            args,
-            programs,
-            compute_s,
-            uplinks,
-            network,
-        })
     }
-
-    async fn run(&self, file: &Path, signals: &mut Receiver<u8>) -> Result<Row> {
-        let host = self.network.as_ref().map(|network| network.host());
-        let setup = load(self.args, file, host.as_deref())?;
-        self.shape()?;
-        let (plan, folder) = (self.plan(&setup), setup.folder());
-        output::note(&format!(
-            "{}: at most {:.0} s",
-            setup.config().run.name,
-            setup.config().workload.max_wall_time_s
-        ));
-        let mut screen = Screen::new();
-        let outcome = tokio::select! {
-            outcome = cluster::run(&plan, &mut screen, signals) => outcome?,
-            failed = self.change_rates(folder.join(EVENTS_FILE)) => return Err(failed),
-        };
-        if outcome.interrupted {
-            bail!("interrupted");
+    let mut names = std::collections::BTreeSet::new();
+    for name in setups.iter().map(|setup| &setup.config().run.name) {
+        if !names.insert(name) {
+            bail!(
+                "two of the files have the run.name {name}: they would share a row and a folder of results"
+            );
         }
-        if !outcome.server_ok {
-            bail!("the run did not end properly; see {}", folder.display());
-        }
-        let log = read_log(&folder.join(EVENTS_FILE))?;
-        Ok(Row::new(setup.config(), &log.events, self.predicted(&setup)))
     }
-
-    fn shape(&self) -> Result<()> {
-        let Some(network) = &self.network else {
-            return Ok(());
-        };
-        for (worker, rate) in (0..).zip(&self.uplinks) {
-            network.shape_uplink(worker, *rate)?;
-            network.shape_downlink(worker, self.args.downlink)?;
-        }
-        Ok(())
-    }
-
-    /// The plan of `asgc local`, with trainers in their namespaces.
-    fn plan(&self, setup: &Setup) -> Plan {
-        let mut plan = setup.plan(&self.programs);
-        let Some(network) = self.network.clone() else {
-            return plan;
-        };
-        let workers = plan.workers;
-        plan.workers = Box::new(move |endpoints| {
-            let mut specs = workers(endpoints);
-            for (worker, spec) in (0..).zip(specs.iter_mut().filter(|spec| spec.trainer)) {
-                let program = std::mem::replace(&mut spec.program, "ip".into());
-                let mut args = network.prefix(worker);
-                args.push(program.display().to_string());
-                args.append(&mut spec.args);
-                spec.args = args;
-            }
-            specs
-        });
-        plan
-    }
-
-    /// Changes the rates when it is time; returns only when that fails.
-    async fn change_rates(&self, log: PathBuf) -> anyhow::Error {
-        let mut changes = self.args.change_at.clone();
-        changes.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        let Some(network) = self.network.as_ref().filter(|_| !changes.is_empty()) else {
-            return std::future::pending().await;
-        };
-        // The log of the run before is moved away when the server starts, before there is a new one.
-        sleep(Duration::from_secs(1)).await;
-        while log.metadata().map_or(0, |log| log.len()) == 0 {
-            sleep(Duration::from_millis(20)).await;
-        }
-        let mut now_s = 0.0;
-        for change in changes {
-            sleep(Duration::from_secs_f64(change.at_s - now_s)).await;
-            now_s = change.at_s;
-            output::note(&format!("{now_s} s: uplinks now {}", change.rate));
-            for worker in (0..).take(self.uplinks.len()) {
-                if let Err(error) = network.shape_uplink(worker, Some(change.rate)) {
-                    return error;
-                }
-            }
-        }
-        std::future::pending().await
-    }
-
-    /// Updates a second that the plan's model expects with the configured codec, where that stays as it is.
-    fn predicted(&self, setup: &Setup) -> Option<f64> {
-        let config = setup.config();
-        if config.controller.enabled || config.compression.auto || !self.args.change_at.is_empty() {
-            return None;
-        }
-        let parameters = config.workload.model.parameters();
-        let codec = config.compression.codec().ok()?;
-        let of = |uplink: &Option<Rate>| {
-            let setting = Setting {
-                parameters,
-                compute_s: self.compute_s,
-                uplink_bytes_per_s: uplink.map_or(f64::INFINITY, Rate::bytes_per_s),
-                downlink_bytes_per_s: self.args.downlink.map_or(f64::INFINITY, Rate::bytes_per_s),
-                rtt_s: 0.0,
-                workers: 1,
-                compressed: time_codec(codec, parameters),
-                dense: time_codec(Codec::Identity, parameters),
-            };
-            setting.predict(codec).updates_per_s
-        };
-        Some(self.uplinks.iter().map(of).sum())
-    }
-}
-
-/// One rate a worker.
-fn uplinks(wanted: &Uplink, workers: u32, auto_bytes_per_s: f64) -> Result<Vec<Option<Rate>>> {
-    let auto = || Rate::of_bytes_per_s(auto_bytes_per_s).context("computing was too slow to choose a rate");
-    let rates = match wanted {
-        Uplink::None => vec![None],
-        Uplink::Auto => vec![Some(auto()?)],
-        Uplink::Rates(rates) => rates.iter().copied().map(Some).collect(),
-    };
-    let last = rates.last().copied().flatten();
-    Ok((0..workers as usize)
-        .map(|worker| rates.get(worker).copied().unwrap_or(last))
-        .collect())
+    Ok(workers)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn setup(name: &str, workers: u32) -> Setup {
+        let set = vec![
+            format!("run.name={name}"),
+            format!("workload.num_workers={workers}"),
+        ];
+        Setup::load(None, set, true).unwrap()
+    }
+
     #[test]
-    fn each_worker_has_a_rate() {
-        let bits = |wanted: &str| {
-            let found = uplinks(&wanted.parse().unwrap(), 3, 125_000.0).unwrap();
-            found
-                .into_iter()
-                .map(|rate| rate.map(Rate::bits_per_s))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(bits("none"), [None, None, None]);
-        assert_eq!(bits("auto"), [Some(1_000_000); 3]);
-        assert_eq!(
-            bits("8mbit,2mbit"),
-            [Some(8_000_000), Some(2_000_000), Some(2_000_000)]
+    fn runs_that_cannot_be_compared_are_refused() {
+        assert_eq!(workers(&[setup("a", 2), setup("b", 2)]).unwrap(), 2);
+        let error = workers(&[setup("a", 2), setup("b", 3)]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("b has 3 for workload.num_workers, others 2"),
+            "{error}"
+        );
+        let error = workers(&[setup("a", 2), setup("a", 2)]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("two of the files have the run.name a"),
+            "{error}"
         );
     }
 }

@@ -50,23 +50,57 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A change of all uplinks in mid-run: `30=1mbit`, in seconds from the run's start.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// One rate, which is everybody's, or one for each worker: `6mbit`, `8mbit,2mbit`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Rates(Vec<Rate>);
+
+impl Rates {
+    /// Worker by worker.
+    pub(super) fn of_workers(&self, workers: u32) -> Result<Vec<Rate>, String> {
+        match self.0.as_slice() {
+            [one] => Ok(vec![*one; workers as usize]),
+            each if each.len() == workers as usize => Ok(each.to_vec()),
+            each => Err(format!(
+                "{} rates for {workers} workers; write one rate, or one for each",
+                each.len()
+            )),
+        }
+    }
+}
+
+impl FromStr for Rates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rates = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Self(rates))
+    }
+}
+
+/// A change of uplinks in mid-run: `30=1mbit`, in seconds from the run's start.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Change {
     pub(super) at_s: f64,
-    pub(super) rate: Rate,
+    pub(super) rates: Rates,
 }
+
+/// The latest change, in seconds; more is a slip.
+const LATEST_S: f64 = 1e6;
 
 impl FromStr for Change {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = text.split_once('=').and_then(|(at, rate)| {
-            let at_s = at.parse::<f64>().ok().filter(|at| at.is_finite() && *at >= 0.0)?;
-            let rate = rate.parse().ok()?;
-            Some(Self { at_s, rate })
-        });
-        parsed.ok_or_else(|| format!("`{text}` is no change; write SECONDS=RATE, such as 30=1mbit"))
+        let slip = || format!("`{text}` is no change; write SECONDS=RATE, such as 30=1mbit");
+        let (at, rates) = text.split_once('=').ok_or_else(slip)?;
+        let at_s = at.parse::<f64>().map_err(|_| slip())?;
+        if !(0.0..=LATEST_S).contains(&at_s) {
+            return Err(slip());
+        }
+        Ok(Self {
+            at_s,
+            rates: rates.parse()?,
+        })
     }
 }
 
@@ -77,8 +111,8 @@ pub(super) enum Uplink {
     None,
     /// So that an uncompressed push takes ten times a step's compute.
     Auto,
-    /// Worker `i` has the `i`-th rate; beyond the last, all have that.
-    Rates(Vec<Rate>),
+    /// Held to these.
+    Rates(Rates),
 }
 
 impl FromStr for Uplink {
@@ -88,9 +122,7 @@ impl FromStr for Uplink {
         match text {
             "none" => Ok(Self::None),
             "auto" => Ok(Self::Auto),
-            rates => Ok(Self::Rates(
-                rates.split(',').map(str::parse).collect::<Result<_, _>>()?,
-            )),
+            rates => Ok(Self::Rates(rates.parse()?)),
         }
     }
 }
@@ -112,16 +144,60 @@ mod tests {
     }
 
     #[test]
+    fn one_rate_or_one_for_each_worker() {
+        let of = |text: &str, workers| {
+            let rates = text.parse::<Rates>().unwrap().of_workers(workers)?;
+            Ok::<_, String>(rates.into_iter().map(Rate::bits_per_s).collect::<Vec<_>>())
+        };
+        assert_eq!(of("6mbit", 3), Ok(vec![6_000_000; 3]));
+        assert_eq!(of("8mbit,2mbit", 2), Ok(vec![8_000_000, 2_000_000]));
+        assert_eq!(
+            of("8mbit,2mbit", 3).unwrap_err(),
+            "2 rates for 3 workers; write one rate, or one for each"
+        );
+        assert!(of("8mbit,2mbit", 1).is_err());
+        assert!("8mbit,".parse::<Rates>().is_err());
+    }
+
+    #[test]
     fn changes_and_uplinks() {
-        let change: Change = "30=1mbit".parse().unwrap();
-        assert_eq!((change.at_s, change.rate.bits_per_s()), (30.0, 1_000_000));
-        for bad in ["30", "x=1mbit", "30=1", "-1=1mbit"] {
+        let rates = |text: &str| text.parse::<Rates>().unwrap();
+        let change: Change = "30=8mbit,1mbit".parse().unwrap();
+        assert_eq!((change.at_s, change.rates), (30.0, rates("8mbit,1mbit")));
+        for bad in [
+            "30",
+            "x=1mbit",
+            "30=1",
+            "-1=1mbit",
+            "inf=1mbit",
+            "nan=1mbit",
+            "1e9=1mbit",
+            "=1mbit",
+        ] {
             assert!(bad.parse::<Change>().is_err(), "{bad}");
         }
         assert_eq!("none".parse(), Ok(Uplink::None));
         assert_eq!("auto".parse(), Ok(Uplink::Auto));
-        let rates = ["8mbit", "2mbit"].map(|rate| rate.parse().unwrap()).to_vec();
-        assert_eq!("8mbit,2mbit".parse(), Ok(Uplink::Rates(rates)));
-        assert!("8mbit,".parse::<Uplink>().is_err());
+        assert_eq!("8mbit,2mbit".parse(), Ok(Uplink::Rates(rates("8mbit,2mbit"))));
+        assert!("".parse::<Uplink>().is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_too_odd(text in "([0-9.=,+-]|[gmk]bit|inf|nan|\\PC){0,12}") {
+            if let Ok(rate) = text.parse::<Rate>() {
+                proptest::prop_assert!(rate.bits_per_s() >= 1 && rate.bytes_per_s().is_finite());
+            }
+            if let Ok(change) = text.parse::<Change>() {
+                proptest::prop_assert!(std::time::Duration::try_from_secs_f64(change.at_s).is_ok());
+            }
+            let _ = text.parse::<Uplink>();
+        }
+
+        #[test]
+        fn whole_rates_keep_their_value(kbit in 1_u32..2_000_000) {
+            let rate: Rate = format!("{kbit}kbit").parse().unwrap();
+            proptest::prop_assert_eq!(rate.bits_per_s(), u64::from(kbit) * 1000);
+        }
     }
 }

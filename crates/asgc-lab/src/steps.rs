@@ -1,0 +1,77 @@
+//! What trainers' steps are made of.
+
+use asgc_core::event::Event;
+use asgc_core::ids::WorkerId;
+use std::collections::BTreeMap;
+
+/// One trainer's steps, from its first push on.
+#[derive(Debug, Default)]
+struct Steps {
+    first_s: f64,
+    last_s: f64,
+    working_s: f64,
+}
+
+/// Share of trainers' steps, in [0, 1], that is neither computing nor encoding: pushing, waiting for the verdict and
+/// for parameters, and reading a batch. `None` where nobody pushed twice.
+///
+/// A step goes from one push's arrival to the next one's, so it needs no more than what every log has. Where several
+/// pushes are under way at once, computing hides behind them and the share says how much was not hidden.
+pub fn communicating<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<f64> {
+    let mut workers = BTreeMap::<WorkerId, Steps>::new();
+    for event in events {
+        let Event::Update(update) = event else { continue };
+        let steps = workers.entry(update.worker_id).or_insert(Steps {
+            first_s: update.elapsed_s,
+            last_s: update.elapsed_s,
+            working_s: 0.0,
+        });
+        // The first push ends a step whose beginning is not known.
+        if update.elapsed_s > steps.last_s {
+            // What a log holds as null reads as NaN, and counts as nothing.
+            steps.working_s += (update.compute_s + update.encode_s).max(0.0);
+        }
+        steps.last_s = steps.last_s.max(update.elapsed_s);
+    }
+    let sum = |of: fn(&Steps) -> f64| workers.values().map(of).sum::<f64>();
+    let (all_s, working_s) = (
+        sum(|steps| steps.last_s - steps.first_s),
+        sum(|steps| steps.working_s),
+    );
+    (all_s > 0.0).then(|| (1.0 - working_s / all_s).clamp(0.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::update;
+    use asgc_core::event::Update;
+
+    fn step(worker: u32, elapsed_s: f64) -> Event {
+        Event::Update(Update {
+            compute_s: 0.2,
+            encode_s: 0.1,
+            ..update(worker, 1, 0, elapsed_s)
+        })
+    }
+
+    #[test]
+    fn what_is_not_computed_is_communicated() {
+        // Worker 0 takes 1 s a step, worker 1 takes 3 s: of 5 s, 3 * 0.3 s are work.
+        let events = [
+            step(0, 1.0),
+            step(1, 1.5),
+            step(0, 2.0),
+            step(0, 3.0),
+            step(1, 4.5),
+        ];
+        let share = communicating(&events).unwrap();
+        assert!((share - (1.0 - 0.9 / 5.0)).abs() < 1e-12, "{share}");
+    }
+
+    #[test]
+    fn one_push_tells_nothing_and_more_work_than_time_is_no_share() {
+        assert_eq!(communicating(&[step(0, 1.0), step(1, 2.0)]), None);
+        assert_eq!(communicating(&[step(0, 1.0), step(0, 1.1)]), Some(0.0));
+    }
+}
