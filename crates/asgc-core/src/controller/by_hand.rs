@@ -66,7 +66,9 @@ impl Controller {
         for (words, what) in [(&operator.by, "who sets them"), (&operator.why, "why")] {
             let length = words.chars().count();
             if words.trim().is_empty() || length > MAX_WORDS || words.chars().any(char::is_control) {
-                return Err(format!("{what} must be said, in one line of 1 to {MAX_WORDS} characters"));
+                return Err(format!(
+                    "{what} must be said, in one line of 1 to {MAX_WORDS} characters"
+                ));
             }
         }
         if codec.is_none() && s_max.is_none() && pin.is_none() {
