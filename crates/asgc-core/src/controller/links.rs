@@ -5,14 +5,12 @@
 //! [`crate::cost`].
 
 use super::recent::Recent;
+use super::uplink::Uplink;
 use crate::codec::{Codec, Format};
 use crate::cost::{Costs, Work};
 use crate::event::{Decision, Event, LinkReport, Update};
 use crate::ids::{Revision, WorkerId};
 use std::collections::BTreeMap;
-
-/// Uploads are not timed more exactly than this; what takes less costs nothing.
-const LEAST_UPLOAD_S: f64 = 50e-6;
 
 /// Trainers that are told apart; more are not looked at one by one.
 const MAX_WORKERS: usize = 4096;
@@ -99,7 +97,7 @@ pub struct Line {
     other_s: Recent,
     dense: Timings,
     compressed: Timings,
-    goodput: Recent,
+    uplink: Uplink,
     rtt_s: Recent,
     staleness: Recent,
     residual_ratio: Recent,
@@ -144,7 +142,7 @@ impl Line {
             timings.decode_s.add(update.decode_s);
         }
         if let (Some(bytes), Some(upload_s)) = (update.upload_bytes, update.upload_s) {
-            self.goodput.add(bytes as f64 / upload_s.max(LEAST_UPLOAD_S));
+            self.uplink.add(bytes as f64, upload_s);
         }
         if let Some(rtt_s) = update.rtt_s {
             self.rtt_s.add(rtt_s);
@@ -161,7 +159,7 @@ impl Line {
         };
         let step_s = update.elapsed_s - last_at;
         self.step_s.add(step_s);
-        if let Some(goodput) = self.goodput.median() {
+        if let Some(goodput) = self.uplink.goodput() {
             let upload_s = update.received_bytes as f64 / goodput;
             let known = update.compute_s + update.encode_s + update.decode_s + upload_s;
             self.other_s.add((step_s - known).max(0.0));
@@ -187,7 +185,7 @@ impl Line {
             parameters: self.parameters,
             compute_s: self.compute_s.median()?,
             other_s: self.other_s.median()?,
-            goodput_bytes_per_s: self.goodput.median()?,
+            goodput_bytes_per_s: self.uplink.goodput()?,
             dense: self.dense.work(),
             compressed: self.compressed.work(),
         })

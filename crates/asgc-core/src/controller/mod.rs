@@ -6,7 +6,7 @@
 //! | room | what it does |
 //! |---|---|
 //! | [`window`], [`smoothed`] | events into the signals of the whole run |
-//! | [`links`], [`recent`] | events into what is known of each trainer |
+//! | [`links`], [`uplink`], [`recent`] | events into what is known of each trainer |
 //! | [`policy`] | `threshold` and `score`: signals into a direction and a reason |
 //! | [`budget`], [`guard`] | `budget`: each trainer's link into its codec, as far as quality allows |
 //! | [`bounds`] | a direction into a step that keeps its limits |
@@ -28,6 +28,7 @@ pub mod policy;
 pub mod recent;
 pub mod report;
 pub mod smoothed;
+pub mod uplink;
 pub mod window;
 
 #[cfg(test)]
