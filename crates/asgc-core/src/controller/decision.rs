@@ -1,11 +1,9 @@
 //! One decision, put together: what the policy says of all, what the links say of each, what an operator has pinned.
 
 use super::Controller;
-use super::bounds::Vector;
 use super::budget::{self, Choice};
-use super::guard::Finding;
+use super::course::Course;
 use super::links::Line;
-use super::policy;
 use super::window::Signals;
 use crate::codec::Codec;
 use crate::config::ControlPolicy;
@@ -17,18 +15,6 @@ const RHO_STEPS: f64 = 1e9;
 
 /// Rates over less than this would be noise.
 const LEAST_S: f64 = 1e-3;
-
-/// Where a policy wants to go.
-struct Course {
-    direction: Direction,
-    reason: String,
-    s_max: u64,
-    /// For trainers that are yet to come.
-    common: Codec,
-    /// For each trainer that is known.
-    choices: Vec<(WorkerId, Choice)>,
-    rho_floor: Option<f64>,
-}
 
 impl Controller {
     /// Decides on a window and lets the decision hold.
@@ -96,109 +82,6 @@ impl Controller {
         }
     }
 
-    /// `threshold` and `score`: one direction for everybody.
-    fn all_alike(&mut self, signals: &Signals) -> Course {
-        let verdict = policy::judge(&self.config, signals, &mut self.streak);
-        let at = Vector {
-            codec: self.assignments.common(),
-            s_max: self.s_max,
-        };
-        let to = match self.assignments.all_pinned() {
-            true => Vector {
-                s_max: self.bounds.step_s_max(at.s_max, verdict.direction),
-                ..at
-            },
-            false => self.bounds.step(at, verdict.direction),
-        };
-        Course {
-            direction: verdict.direction,
-            s_max: to.s_max,
-            common: to.codec,
-            choices: self.everybody(to.codec, &verdict.reason),
-            reason: verdict.reason,
-            rho_floor: None,
-        }
-    }
-
-    /// No policy: everybody as configured.
-    fn steady(&self) -> Course {
-        Course {
-            direction: Direction::Hold,
-            reason: "hold (controller.enabled is false)".to_owned(),
-            s_max: self.s_max,
-            common: self.assignments.common(),
-            choices: self.everybody(self.assignments.common(), "as configured"),
-            rho_floor: None,
-        }
-    }
-
-    /// `budget`: a codec for each, and `s_max` by whether quality holds and who is late.
-    fn budget(&mut self, signals: &Signals, drop: Option<f64>) -> Course {
-        let least = self
-            .assignments
-            .codecs()
-            .into_iter()
-            .filter_map(rho)
-            .fold(f64::INFINITY, f64::min);
-        let least = if least.is_finite() {
-            least
-        } else {
-            self.config.rho_bounds[1]
-        };
-        let finding = self
-            .guard
-            .judge(&self.config, (signals, drop), &mut self.streak, least);
-        let floor = self.guard.floor();
-        let choose = |worker: WorkerId| {
-            let at = self.assignments.of(worker).codec;
-            let kept = |reason: &str| Choice {
-                codec: at,
-                reason: reason.to_owned(),
-            };
-            match self.links.get(worker).filter(|line| line.window().pushes > 0) {
-                _ if !self.config.adapt_compression => kept("adapt_compression is false"),
-                None => kept("no pushes"),
-                Some(line) => budget::choose(&self.config, line, (self.configured, at), floor),
-            }
-        };
-        let choices = self
-            .assignments
-            .workers()
-            .into_iter()
-            .map(|worker| (worker, choose(worker)))
-            .collect();
-        let (step, mut reason) = self.budget_s_max(&finding);
-        reason.push_str(policy::loss_note(signals));
-        Course {
-            direction: Direction::Hold,
-            reason,
-            s_max: if self.bounded {
-                self.bounds.step_s_max(self.s_max, step)
-            } else {
-                self.s_max
-            },
-            common: self.assignments.common(),
-            choices,
-            rho_floor: Some(floor),
-        }
-    }
-
-    fn budget_s_max(&self, finding: &Finding) -> (Direction, String) {
-        let late = self.links.iter().find(|(_, line)| {
-            line.window().pushes > 0 && line.window().rejected_frac() > self.config.reject_frac_max
-        });
-        match (finding, late) {
-            (Finding::Unstable(why), _) => (Direction::Safer, format!("backing off: {why}")),
-            (Finding::Suspicious(why), _) => (Direction::Hold, format!("hold ({why})")),
-            (Finding::Calm, Some((worker, line))) => {
-                let percent = 100.0 * line.window().rejected_frac();
-                let why = format!("a wider bound: {percent:.0} % of worker {worker}'s pushes rejected");
-                (Direction::Aggressive, why)
-            }
-            (Finding::Calm, None) => (Direction::Hold, "within budget".to_owned()),
-        }
-    }
-
     /// `compression.auto`: no compression for those whom it makes slower.
     fn switch_off_where_needless(&self, course: &mut Course) {
         for (worker, choice) in &mut course.choices {
@@ -242,19 +125,6 @@ impl Controller {
                 };
             }
         }
-    }
-
-    fn everybody(&self, codec: Codec, reason: &str) -> Vec<(WorkerId, Choice)> {
-        let choice = |worker| {
-            (
-                worker,
-                Choice {
-                    codec,
-                    reason: reason.to_owned(),
-                },
-            )
-        };
-        self.assignments.workers().into_iter().map(choice).collect()
     }
 
     /// Those that pushed since the last decision, or whose codec changes.
@@ -334,13 +204,6 @@ fn unfit(choice: &Choice, rejected_frac: f64) -> String {
     let percent = 100.0 * rejected_frac;
     let advice = "does not fit this run: give it a faster link or machine, a smaller batch, or a wider s_max";
     format!("{}; {percent:.0} % rejected, {advice}", choice.reason)
-}
-
-fn rho(codec: Codec) -> Option<f64> {
-    match codec {
-        Codec::TopK(rho) => Some(rho.get()),
-        Codec::Identity | Codec::Quantize(_) => None,
-    }
 }
 
 /// Less of every gradient, or more staleness, is aggressive; what compression does counts first.

@@ -11,6 +11,7 @@
 //! | [`budget`], [`guard`] | `budget`: each trainer's link into its codec, as far as quality allows |
 //! | [`bounds`] | a direction into a step that keeps its limits |
 //! | [`assignments`] | who compresses with what, since which revision; pins |
+//! | `course` | where each policy wants to go |
 //! | `decision` | one decision, put together |
 //! | `by_hand` | changes by an operator |
 //! | [`report`] | what is in force, for whoever asks |
@@ -21,6 +22,7 @@ pub mod assignments;
 pub mod bounds;
 pub mod budget;
 mod by_hand;
+mod course;
 mod decision;
 pub mod guard;
 pub mod links;
