@@ -102,7 +102,7 @@ impl Default for Controller {
             max_delta_rho: 0.05,
             max_delta_bits: 1,
             max_delta_s_max: 1,
-            comm_share_max: 0.05,
+            comm_share_max: 0.1,
             max_factor_rho: 4.0,
             accuracy_drop_max: 0.05,
             residual_ratio_max: 50.0,
