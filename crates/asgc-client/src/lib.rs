@@ -30,6 +30,7 @@
 //! | [`Session`] | join, pull, push, report, leave |
 //! | [`Admin`] | what operators ask a server and want of it |
 //! | `link` | one connection and its `Train` stream |
+//! | `incoming` | what the server says, and when it was there |
 //! | `link_meter` | how long the uplink takes |
 //! | `upload` | cutting a payload into chunks, and stopping early |
 //! | `retry` | which errors are worth another try, and when |
@@ -37,6 +38,7 @@
 
 mod admin;
 mod error;
+mod incoming;
 mod link;
 mod link_meter;
 mod retry;

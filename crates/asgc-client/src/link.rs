@@ -2,10 +2,11 @@
 
 use crate::Error;
 use crate::error::{Meaning, meaning};
+use crate::incoming::{Incoming, Said};
 use crate::retry::Retry;
 use asgc_core::server::Joining;
 use asgc_proto::v1::parameter_server_client::ParameterServerClient;
-use asgc_proto::v1::{self, server_message, worker_message};
+use asgc_proto::v1::{self, worker_message};
 use asgc_proto::{PROTOCOL, convert, limits};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -20,7 +21,7 @@ const OUTGOING: usize = 2;
 pub(crate) struct Link {
     pub(crate) admitted: v1::JoinResponse,
     outgoing: mpsc::Sender<v1::WorkerMessage>,
-    incoming: tonic::Streaming<v1::ServerMessage>,
+    incoming: Incoming,
 }
 
 /// The run's settings as JSON; tries for `give_up_after`.
@@ -68,7 +69,7 @@ impl Link {
         Ok(Self {
             admitted,
             outgoing,
-            incoming,
+            incoming: Incoming::new(incoming),
         })
     }
 
@@ -85,39 +86,25 @@ impl Link {
         Err(self.why_closed().await)
     }
 
-    /// The next message of the server.
-    pub(crate) async fn receive(&mut self) -> Result<server_message::Kind, Meaning> {
-        loop {
-            match self.incoming.message().await.map_err(meaning)? {
-                // A kind that this version does not know: a newer server's, and of no consequence to us.
-                Some(v1::ServerMessage { kind: None }) => {}
-                Some(v1::ServerMessage { kind: Some(kind) }) => return Ok(kind),
-                None => return Err(Meaning::Broken("the server closed the stream".into())),
-            }
-        }
+    /// The next message of the server, and when it was there.
+    pub(crate) async fn receive(&mut self) -> Result<Said, Meaning> {
+        let said = self.incoming.next().await.map_err(meaning)?;
+        said.ok_or_else(closed)
     }
 
     /// Sends one message unless the server says something first.
     pub(crate) async fn send_or_receive(
         &mut self,
         kind: worker_message::Kind,
-    ) -> Result<Option<server_message::Kind>, Meaning> {
-        loop {
-            tokio::select! {
-                // What the server has to say may make the message needless.
-                biased;
-                said = self.incoming.message() => match said.map_err(meaning)? {
-                    // As in `receive`: of no consequence, so the message still has to go out.
-                    Some(v1::ServerMessage { kind: None }) => {}
-                    Some(said) => return Ok(said.kind),
-                    None => return Err(Meaning::Broken("the server closed the stream".into())),
-                },
-                permit = self.outgoing.reserve() => {
-                    let Ok(permit) = permit else { break };
-                    permit.send(message(kind));
-                    return Ok(None);
-                }
-            }
+    ) -> Result<Option<Said>, Meaning> {
+        tokio::select! {
+            // What the server has to say may make the message needless.
+            biased;
+            said = self.incoming.next() => return said.map_err(meaning)?.ok_or_else(closed).map(Some),
+            permit = self.outgoing.reserve() => if let Ok(permit) = permit {
+                permit.send(message(kind));
+                return Ok(None);
+            },
         }
         Err(self.why_closed().await)
     }
@@ -125,9 +112,9 @@ impl Link {
     /// The status with which the server ended the stream.
     async fn why_closed(&mut self) -> Meaning {
         loop {
-            match self.incoming.message().await {
+            match self.incoming.next().await {
                 Ok(Some(_)) => {}
-                Ok(None) => return Meaning::Broken("the server closed the stream".into()),
+                Ok(None) => return closed(),
                 Err(status) => return meaning(status),
             }
         }
@@ -140,9 +127,13 @@ impl Link {
         };
         if self.send(worker_message::Kind::Leave(leave)).await.is_ok() {
             drop(self.outgoing);
-            while let Ok(Some(_)) = self.incoming.message().await {}
+            while let Ok(Some(_)) = self.incoming.next().await {}
         }
     }
+}
+
+fn closed() -> Meaning {
+    Meaning::Broken("the server closed the stream".into())
 }
 
 fn message(kind: worker_message::Kind) -> v1::WorkerMessage {

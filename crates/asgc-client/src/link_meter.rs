@@ -2,14 +2,19 @@
 //!
 //! Now and then a `Ping` goes out while the link is idle and is waited for: `rtt_s` is the least of the last few. It
 //! cannot travel along with a payload, since both would share a frame. With the time from the payload's turn to be sent
-//! until its verdict is heard,
+//! until its verdict was there,
 //!
 //! ```text
-//! upload_s = heard - ready - rtt_s - held_s
+//! upload_s = max(there - ready - rtt_s - held_s, injected rate's part)
 //! ```
 //!
-//! where `held_s`, in the verdict, is the server's time from the payload's last byte on. Injected delay counts as round
-//! trip, injected bandwidth as upload. Only payloads that were sent whole on one connection are measured.
+//! where `held_s`, in the verdict, is the server's time from the payload's last byte on. "There" is when the message
+//! came, not when somebody looked (`incoming`). An injected delay goes ahead of the payload, after `ready`, and is added
+//! to the pings' round trip: it is in `rtt_s` and, being subtracted, not in `upload_s`. What a payload waits for at the
+//! injected rate is in `upload_s`, which is never less.
+//!
+//! Only payloads that were sent whole on one connection are measured, and only where the verdict waited for all of one:
+//! with `held_s` 0 it was refused at its header, however much of it had left already.
 
 use asgc_core::ids::PushId;
 use asgc_core::push::LinkSample;
@@ -29,6 +34,8 @@ const PINGS: usize = 4;
 #[derive(Debug)]
 struct Open {
     ready: Instant,
+    /// What it takes at the injected rate alone.
+    at_least: Duration,
     payload_bytes: u64,
     whole: bool,
 }
@@ -75,10 +82,11 @@ impl LinkMeter {
         self.rtts.push_back(rtt);
     }
 
-    /// A payload that is ready goes out.
-    pub(crate) fn begin(&mut self, push: PushId, payload_bytes: u64, ready: Instant) {
+    /// A payload that is ready goes out; the injected rate alone makes that take `at_least`.
+    pub(crate) fn begin(&mut self, push: PushId, payload_bytes: u64, (ready, at_least): (Instant, Duration)) {
         let open = Open {
             ready,
+            at_least,
             payload_bytes,
             whole: false,
         };
@@ -96,20 +104,21 @@ impl LinkMeter {
             .for_each(|open| open.whole = true);
     }
 
-    /// A verdict was heard; what it needed in the server is not the link's.
-    pub(crate) fn verdict(&mut self, push: PushId, held_s: f64, now: Instant) {
+    /// A verdict was there at `at`; what it needed in the server is not the link's.
+    pub(crate) fn verdict(&mut self, push: PushId, held_s: f64, at: Instant) {
         let Some(open) = self.open.remove(&push) else {
             return;
         };
-        let (Some(rtt), true) = (self.rtts.iter().min(), open.whole && held_s.is_finite()) else {
+        let counts = open.whole && held_s > 0.0 && held_s.is_finite();
+        let (Some(rtt), true) = (self.rtts.iter().min(), counts) else {
             return;
         };
         let rtt_s = (*rtt + self.injected).as_secs_f64();
-        let taken_s = now.saturating_duration_since(open.ready).as_secs_f64();
+        let taken_s = at.saturating_duration_since(open.ready).as_secs_f64();
         self.latest = Some(LinkSample {
             rtt_s,
             upload_bytes: open.payload_bytes,
-            upload_s: (taken_s - rtt_s - held_s.max(0.0)).max(0.0),
+            upload_s: (taken_s - rtt_s - held_s).max(open.at_least.as_secs_f64()),
         });
     }
 
@@ -120,9 +129,14 @@ impl LinkMeter {
         self.until_ping = 0;
     }
 
-    /// The last sample that was not taken yet.
-    pub(crate) fn take(&mut self) -> Option<LinkSample> {
-        self.latest.take()
+    /// The last sample, if no push has carried it yet.
+    pub(crate) fn untold(&self) -> Option<LinkSample> {
+        self.latest
+    }
+
+    /// A push carries the last sample: each counts once.
+    pub(crate) fn told(&mut self) {
+        self.latest = None;
     }
 }
 
@@ -133,18 +147,25 @@ mod tests {
     const PUSH: PushId = PushId(7);
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Ready at 0 s, round trip 2 s; the second value says what happens at which second.
-    fn meter(injected_s: u64) -> (LinkMeter, impl Fn(u64) -> Instant) {
+    /// Round trip 2 s, ready at 0 s, at least as many seconds long as is said; the second value says what happens at
+    /// which second.
+    fn meter(injected_s: u32, at_least_s: u32) -> (LinkMeter, impl Fn(u64) -> Instant) {
         let zero = Instant::now();
-        let mut meter = LinkMeter::new(Duration::from_secs(injected_s));
+        let mut meter = LinkMeter::new(injected_s * SECOND);
         meter.pong(2 * SECOND);
-        meter.begin(PUSH, 100, zero);
+        meter.begin(PUSH, 100, (zero, at_least_s * SECOND));
         (meter, move |s| zero + Duration::from_secs(s))
+    }
+
+    fn take(meter: &mut LinkMeter) -> Option<LinkSample> {
+        let sample = meter.untold();
+        meter.told();
+        sample
     }
 
     #[test]
     fn the_link_is_what_neither_distance_nor_server_took() {
-        let (mut meter, at) = meter(0);
+        let (mut meter, at) = meter(0, 0);
         meter.sent_whole(PUSH);
         meter.verdict(PUSH, 1.0, at(10));
         let expect = LinkSample {
@@ -152,30 +173,42 @@ mod tests {
             upload_bytes: 100,
             upload_s: 7.0,
         };
-        assert_eq!(meter.take(), Some(expect));
-        assert_eq!(meter.take(), None, "each counts once");
+        assert_eq!(meter.untold(), Some(expect), "as long as no push carries it");
+        assert_eq!(take(&mut meter), Some(expect));
+        assert_eq!(take(&mut meter), None, "each counts once");
+        // A verdict that is repeated measures nothing.
+        meter.verdict(PUSH, 1.0, at(20));
+        assert_eq!(take(&mut meter), None);
     }
 
     #[test]
     fn an_injected_delay_is_round_trip() {
-        let (mut meter, at) = meter(1);
+        let (mut meter, at) = meter(1, 0);
         meter.sent_whole(PUSH);
-        meter.verdict(PUSH, 0.0, at(10));
-        assert_eq!(
-            meter.take().map(|sample| (sample.rtt_s, sample.upload_s)),
-            Some((3.0, 7.0))
-        );
+        meter.verdict(PUSH, 1.0, at(10));
+        let sample = take(&mut meter).unwrap();
+        assert_eq!((sample.rtt_s, sample.upload_s), (3.0, 6.0));
+    }
+
+    #[test]
+    fn an_upload_takes_no_less_than_the_injected_rate() {
+        for (at_least_s, expected) in [(7, 7.0), (8, 8.0), (6, 7.0)] {
+            let (mut meter, at) = meter(0, at_least_s);
+            meter.sent_whole(PUSH);
+            meter.verdict(PUSH, 1.0, at(10));
+            assert_eq!(take(&mut meter).map(|sample| sample.upload_s), Some(expected));
+        }
     }
 
     #[test]
     fn the_least_of_a_few_round_trips_counts() {
-        let (mut meter, at) = meter(0);
+        let (mut meter, at) = meter(0, 0);
         let mut rtt = |pong: u32| {
             meter.pong(pong * SECOND);
-            meter.begin(PUSH, 100, at(0));
+            meter.begin(PUSH, 100, (at(0), Duration::ZERO));
             meter.sent_whole(PUSH);
-            meter.verdict(PUSH, 0.0, at(100));
-            meter.take().map(|sample| sample.rtt_s)
+            meter.verdict(PUSH, 1.0, at(100));
+            take(&mut meter).map(|sample| sample.rtt_s)
         };
         assert_eq!([9, 8, 7].map(&mut rtt), [Some(2.0); 3]);
         assert_eq!(rtt(6), Some(6.0), "the one of 2 s is forgotten");
@@ -192,36 +225,49 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_not_told() {
-        let (mut early, at) = meter(0);
-        early.verdict(PUSH, 0.0, at(3));
-        assert_eq!(early.take(), None, "refused before all of it was sent");
+        let (mut early, at) = meter(0, 0);
+        early.verdict(PUSH, 1.0, at(3));
+        assert_eq!(early.untold(), None, "decided before all of it was sent");
+        let (mut refused, at) = meter(0, 0);
+        refused.sent_whole(PUSH);
+        refused.verdict(PUSH, 0.0, at(3));
+        assert_eq!(
+            refused.untold(),
+            None,
+            "sent, but decided before all of it had come"
+        );
         let mut silent = LinkMeter::default();
-        silent.begin(PUSH, 100, at(0));
+        silent.begin(PUSH, 100, (at(0), Duration::ZERO));
         silent.sent_whole(PUSH);
-        silent.verdict(PUSH, 0.0, at(3));
-        assert_eq!(silent.take(), None, "no answer to any ping");
-        let (mut broken, at) = meter(0);
+        silent.verdict(PUSH, 1.0, at(3));
+        assert_eq!(silent.untold(), None, "no answer to any ping");
+        let (mut broken, at) = meter(0, 0);
         broken.lost();
         broken.sent_whole(PUSH);
-        broken.verdict(PUSH, 0.0, at(3));
-        assert_eq!(broken.take(), None);
+        broken.verdict(PUSH, 1.0, at(3));
+        assert_eq!(broken.untold(), None);
     }
 
     #[test]
-    fn a_server_that_claims_too_much_makes_it_nothing() {
-        for held_s in [1e9, f64::NAN, f64::INFINITY, -5.0] {
-            let (mut meter, at) = meter(0);
+    fn a_server_that_claims_nonsense_makes_it_nothing() {
+        for (held_s, expected) in [
+            (1e9, Some(0.0)),
+            (f64::NAN, None),
+            (f64::INFINITY, None),
+            (-5.0, None),
+        ] {
+            let (mut meter, at) = meter(0, 0);
             meter.sent_whole(PUSH);
             meter.verdict(PUSH, held_s, at(3));
-            let upload_s = meter.take().map(|sample| sample.upload_s);
-            assert!(upload_s.is_none_or(|s| (0.0..=1.0).contains(&s)), "{held_s}");
+            let upload_s = take(&mut meter).map(|sample| sample.upload_s);
+            assert_eq!(upload_s, expected, "{held_s}");
         }
     }
 
     #[test]
     fn verdicts_that_never_come_are_forgotten() {
-        let (mut meter, at) = meter(0);
-        (100..200).for_each(|push| meter.begin(PushId(push), 1, at(0)));
+        let (mut meter, at) = meter(0, 0);
+        (100..200).for_each(|push| meter.begin(PushId(push), 1, (at(0), Duration::ZERO)));
         assert_eq!(meter.open.len(), MAX_OPEN);
     }
 }

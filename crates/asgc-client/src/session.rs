@@ -229,7 +229,7 @@ impl Session {
             .known
             .ok_or_else(|| Error::Protocol("a push needs a pull before it".into()))?;
         self.make_room().await?;
-        let link = self.meter.take();
+        let link = self.meter.untold();
         self.link_sample = link.or(self.link_sample);
         let began = Instant::now();
         let mut actions = Vec::new();
@@ -248,6 +248,7 @@ impl Session {
                 return Err(Error::Protocol("the worker made no push of a gradient".into()));
             }
         };
+        self.meter.told();
         let id = push.header.push;
         push.header.measured.encode_s = began.elapsed().as_secs_f64();
         self.worker.encoded_in(id, push.header.measured.encode_s);
@@ -289,7 +290,8 @@ impl Session {
             self.pull_open = true;
         }
         loop {
-            match self.link.receive().await? {
+            let (at, said) = self.link.receive().await?;
+            match said {
                 server_message::Kind::Snapshot(snapshot) => {
                     self.pull_open = false;
                     self.read_snapshot(snapshot).await?;
@@ -309,7 +311,7 @@ impl Session {
                 }
                 server_message::Kind::NeedParameters(_) => return Ok(Pulled::NeedParameters),
                 server_message::Kind::Chunk(_) => return Err(protocol("a chunk of nothing")),
-                said => self.hear(&said, Instant::now())?,
+                said => self.hear(&said, at)?,
             }
         }
     }
@@ -324,9 +326,10 @@ impl Session {
         self.parameters.clear();
         bytes_to_floats(&snapshot.data, &mut self.parameters);
         while self.parameters.len() < entries {
-            match self.link.receive().await? {
+            let (at, said) = self.link.receive().await?;
+            match said {
                 server_message::Kind::Chunk(chunk) => bytes_to_floats(&chunk.data, &mut self.parameters),
-                said => self.hear(&said, Instant::now())?,
+                said => self.hear(&said, at)?,
             }
         }
         if self.parameters.len() > entries {
@@ -341,7 +344,7 @@ impl Session {
     async fn make_room(&mut self) -> Result<(), Error> {
         while self.worker.in_flight() >= MAX_IN_FLIGHT {
             let heard = match self.link.receive().await {
-                Ok(said) => self.hear(&said, Instant::now()),
+                Ok((at, said)) => self.hear(&said, at),
                 Err(meaning) => Err(meaning),
             };
             match heard {

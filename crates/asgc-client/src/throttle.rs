@@ -26,10 +26,13 @@ impl Throttle {
     }
 
     pub(crate) async fn before_push(&self, payload_bytes: u64) {
-        let travel = self
-            .uplink_bytes_per_s
-            .map_or(0.0, |rate| payload_bytes as f64 / rate);
-        wait(self.delay + Duration::from_secs_f64(travel)).await;
+        wait(self.delay + self.travel(payload_bytes)).await;
+    }
+
+    /// How long a payload takes at the injected rate.
+    pub(crate) fn travel(&self, payload_bytes: u64) -> Duration {
+        let travel = |rate| Duration::from_secs_f64(payload_bytes as f64 / rate);
+        self.uplink_bytes_per_s.map_or(Duration::ZERO, travel)
     }
 }
 

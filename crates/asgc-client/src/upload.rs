@@ -3,6 +3,7 @@
 
 use crate::Throttle;
 use crate::error::Meaning;
+use crate::incoming::Said;
 use crate::link::Link;
 use crate::link_meter::LinkMeter;
 use asgc_core::ids::PushId;
@@ -23,7 +24,7 @@ pub(crate) fn chunks(bytes: &Bytes, size: usize) -> impl Iterator<Item = Bytes> 
 }
 
 /// What was heard while a push was being sent, and when, in order.
-pub(crate) type Heard = Vec<(Instant, server_message::Kind)>;
+pub(crate) type Heard = Vec<Said>;
 
 /// Sends a push, or as much of it as the server wants.
 pub(crate) async fn push(
@@ -45,7 +46,8 @@ pub(crate) async fn push(
         let rtt = round_trip(link, ping, heard).await?;
         rtt.into_iter().for_each(|rtt| meter.pong(rtt));
     }
-    meter.begin(id, payload_bytes, Instant::now());
+    let at_least = throttle.travel(payload_bytes);
+    meter.begin(id, payload_bytes, (Instant::now(), at_least));
     throttle.before_push(payload_bytes).await;
     if !push.asks_first {
         let header = convert::push_message(&push.header, false, chunks.next().unwrap_or_default());
@@ -59,7 +61,7 @@ pub(crate) async fn push(
                 continue;
             };
             unsent = Some(data);
-            if settles(&said, id, heard) {
+            if settles(said, id, heard) {
                 return link.send(worker_message::Kind::Abort(v1::Abort {})).await;
             }
         }
@@ -76,9 +78,11 @@ async fn round_trip(link: &mut Link, ping: u64, heard: &mut Heard) -> Result<Opt
     let answered = async {
         loop {
             match link.receive().await? {
-                server_message::Kind::Pong(pong) if pong.id == ping => return Ok(began.elapsed()),
+                (at, server_message::Kind::Pong(pong)) if pong.id == ping => {
+                    return Ok(at.saturating_duration_since(began));
+                }
                 // Verdicts and controls, which do not wait.
-                said => heard.push((Instant::now(), said)),
+                said => heard.push(said),
             }
         }
     };
@@ -92,9 +96,9 @@ async fn round_trip(link: &mut Link, ping: u64, heard: &mut Heard) -> Result<Opt
 async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result<bool, Meaning> {
     loop {
         match link.receive().await? {
-            server_message::Kind::Proceed(proceed) if proceed.push_id == push.0 => return Ok(true),
+            (_, server_message::Kind::Proceed(proceed)) if proceed.push_id == push.0 => return Ok(true),
             said => {
-                if settles(&said, push, heard) {
+                if settles(said, push, heard) {
                     return Ok(false);
                 }
             }
@@ -103,14 +107,14 @@ async fn may_proceed(link: &mut Link, push: PushId, heard: &mut Heard) -> Result
 }
 
 /// Keeps what concerns the session; true when it is the verdict on `push`.
-fn settles(said: &server_message::Kind, push: PushId, heard: &mut Heard) -> bool {
-    let on_this = match said {
+fn settles(said: Said, push: PushId, heard: &mut Heard) -> bool {
+    let on_this = match &said.1 {
         server_message::Kind::Verdict(verdict) => verdict.push_id == push.0,
         server_message::Kind::Controls(_) => false,
         // Of no consequence in the middle of a push.
         _ => return false,
     };
-    heard.push((Instant::now(), said.clone()));
+    heard.push(said);
     on_this
 }
 
@@ -142,7 +146,7 @@ mod tests {
         };
         let controls = Kind::Controls(v1::Controls::default());
         let mut heard = Heard::new();
-        let mut hears = |said: server_message::Kind| settles(&said, PushId(2), &mut heard);
+        let mut hears = |said: Kind| settles((Instant::now(), said), PushId(2), &mut heard);
         assert!(!hears(verdict(1)));
         assert!(!hears(controls.clone()));
         assert!(!hears(Kind::Proceed(v1::Proceed { push_id: 2 })));

@@ -149,10 +149,9 @@ impl Inbound {
                 received_bytes: data.len() as u64,
             };
             self.send(Command::Push {
-                session: self.session,
                 input,
                 began,
-                arrived: began,
+                arrived: None,
             })
             .await?;
         }
@@ -226,10 +225,9 @@ impl Inbound {
                     decode_s,
                 });
                 self.send(Command::Push {
-                    session,
                     input: Input::Push { session, pushed },
                     began,
-                    arrived,
+                    arrived: Some(arrived),
                 })
                 .await
             }

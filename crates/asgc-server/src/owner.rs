@@ -6,15 +6,20 @@ use crate::outbox::Outbox;
 use crate::sink::Sink;
 use asgc_core::controller::report::Report;
 use asgc_core::event::{Control, Operator};
+use asgc_core::ids::PushId;
 use asgc_core::server::{Action, Admission, Input, Refusal, Server, SessionId, Ticket};
 use asgc_proto::v1::{self, server_message::Kind};
 use asgc_proto::{REFUSAL_KEY, convert};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
+
+/// Whole pushes without a verdict whose arrival is remembered for each session. A worker that keeps to the protocol
+/// has fewer; of one that does not, some verdicts say nothing about its link.
+const MAX_ARRIVALS: usize = 64;
 
 /// What the owner is asked to do.
 pub(crate) enum Command {
@@ -25,12 +30,11 @@ pub(crate) enum Command {
         outbox: Arc<Outbox>,
         reply: oneshot::Sender<JoinReply>,
     },
-    /// A push, whole or its header alone: when its first byte was there, and when the last that came so far.
+    /// A push, whole or its header alone: when its first byte was there, and of a whole one when its last was.
     Push {
-        session: SessionId,
         input: Input,
         began: Instant,
-        arrived: Instant,
+        arrived: Option<Instant>,
     },
     /// Say what controls are in force.
     Controls { reply: oneshot::Sender<Report> },
@@ -52,8 +56,24 @@ pub(crate) type JoinReply = Result<Admission, Box<Status>>;
 struct Member {
     outbox: Arc<Outbox>,
     reply: Option<oneshot::Sender<JoinReply>>,
-    /// When its last push arrived: what the verdict on it took is the server's time, not the link's.
-    arrived: Option<Instant>,
+    /// When whole pushes without a verdict arrived: what the verdict takes is the server's time, not the link's.
+    arrivals: BTreeMap<PushId, Instant>,
+}
+
+impl Member {
+    fn arrived(&mut self, push: PushId, at: Instant) {
+        self.arrivals.insert(push, at);
+        if self.arrivals.len() > MAX_ARRIVALS {
+            self.arrivals.pop_first();
+        }
+    }
+
+    /// How long the server has had the whole of `push`, in seconds; 0 where it has not.
+    fn held_s(&mut self, push: PushId) -> f64 {
+        let arrived = self.arrivals.remove(&push);
+        // Above 0 whatever the clock's grain: 0 has a meaning of its own.
+        arrived.map_or(0.0, |at| at.elapsed().as_secs_f64().max(1e-9))
+    }
 }
 
 pub(crate) struct Owner {
@@ -103,24 +123,24 @@ impl Owner {
                     Member {
                         outbox,
                         reply: Some(reply),
-                        arrived: None,
+                        arrivals: BTreeMap::new(),
                     },
                 );
                 self.server.handle(self.epoch.elapsed(), input, actions);
             }
             Command::Push {
-                session,
                 input,
                 began,
                 arrived,
             } => {
-                members
-                    .entry(session)
-                    .and_modify(|member| member.arrived = Some(arrived));
-                let whole = matches!(input, Input::Push { .. });
+                if let (Input::Push { session, pushed }, Some(at)) = (&input, arrived)
+                    && let Some(member) = members.get_mut(session)
+                {
+                    member.arrived(pushed.header.push, at);
+                }
                 let taken = Instant::now();
                 self.server.handle(self.epoch.elapsed(), input, actions);
-                if whole {
+                if arrived.is_some() {
                     self.metrics.applied(taken.elapsed());
                     self.metrics.decided(began.elapsed());
                 }
@@ -198,10 +218,11 @@ impl Owner {
                     push,
                     verdict,
                 } => {
-                    let arrived = members.get(&session).and_then(|member| member.arrived);
-                    let held_s = arrived.map_or(0.0, |arrived| arrived.elapsed().as_secs_f64());
-                    let verdict = convert::verdict_message(push, &verdict, held_s);
-                    urgent(members, session, Kind::Verdict(verdict));
+                    if let Some(member) = members.get_mut(&session) {
+                        let held_s = member.held_s(push);
+                        let verdict = convert::verdict_message(push, &verdict, held_s);
+                        member.outbox.urgent(Kind::Verdict(verdict));
+                    }
                 }
                 Action::Controls { session, controls } => {
                     urgent(
