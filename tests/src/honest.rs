@@ -8,7 +8,7 @@ use asgc_core::config::Role;
 use asgc_core::ids::WorkerId;
 use asgc_core::push::Measured;
 use asgc_core::worker::Settings;
-use asgc_worker::{Task as _, Trainer};
+use asgc_core::task::{Task as _, Trainer};
 
 /// A trainer that keeps to the rules.
 pub struct Honest {

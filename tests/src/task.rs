@@ -6,7 +6,7 @@
 use asgc_core::ids::WorkerId;
 use asgc_core::layout::{Layout, TensorSpec};
 use asgc_daemon::exit::BoxError;
-use asgc_worker::{Computed, Evaluator, Measurement, Task, Trainer};
+use asgc_core::task::{Computed, Evaluator, Measurement, Task, Trainer};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 

@@ -6,7 +6,7 @@ use asgc_core::ids::WorkerId;
 use asgc_tests::server::{Settings, updates};
 use asgc_tests::task::TENSORS;
 use asgc_tests::{Quadratic, TestServer, TestWorker, truth};
-use asgc_worker::Task as _;
+use asgc_core::task::Task as _;
 
 const SEED: u64 = 11;
 const STEPS: u64 = 60;

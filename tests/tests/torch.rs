@@ -29,7 +29,7 @@ fn plain_sgd() -> Vec<f32> {
         threads: 1,
     })
     .unwrap();
-    let mut theta = asgc_nn::initial_parameters(Model::SmallCnn, SEED);
+    let mut theta = asgc_nn::initial_parameters(Model::SmallCnn, SEED).unwrap();
     let (mut gradient, lr) = (vec![0.0; theta.len()], 0.05f64 as f32);
     for _ in 0..STEPS {
         trainer.set_parameters(&theta).unwrap();

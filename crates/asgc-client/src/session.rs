@@ -17,9 +17,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where the workers' seeds begin: worker `i` draws from `seed + 1000 + i`.
-const WORKER_SEEDS: u64 = 1000;
-
 /// How to join.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -91,12 +88,10 @@ impl Session {
             name: options.name.clone(),
         };
         let link = open(&options, &joining).await?;
-        // Each worker rounds by numbers of its own: with the same ones their errors would not average out.
-        let id = u64::from(link.admitted.worker_id.unwrap_or(0));
-        let seed = settings.seed.wrapping_add(WORKER_SEEDS).wrapping_add(id);
+        let settings = settings.of(WorkerId(link.admitted.worker_id.unwrap_or(0)));
         let meter = LinkMeter::new(options.throttle.delay);
         let mut session = Self {
-            worker: Worker::new(Arc::new(layout), Settings { seed, ..settings }),
+            worker: Worker::new(Arc::new(layout), settings),
             options,
             joining,
             link,

@@ -91,6 +91,9 @@ pub struct RunStart {
     pub max_updates: u64,
     /// Accuracy whose first reaching is reported.
     pub target_accuracy: Option<f64>,
+    /// Time is virtual: all seconds of this log come from a model, none from a clock.
+    #[serde(default)]
+    pub simulated: bool,
     /// The whole configuration, so that the log can be replayed; absent in logs of older programs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub config: Option<Box<Config>>,
@@ -265,6 +268,10 @@ pub struct Update {
     /// Seconds that those bytes took beyond the round trip and the server's own time.
     #[serde(default)]
     pub upload_s: Option<f64>,
+    /// Seconds that the server held the worker's last pull before this push, as the consistency mode wants: time lost to
+    /// waiting for others.
+    #[serde(default)]
+    pub pull_held_s: f64,
     /// Seconds since the start.
     pub elapsed_s: f64,
 }
@@ -353,6 +360,7 @@ mod tests {
             layout: "l".into(),
             max_updates: 1,
             target_accuracy: None,
+            simulated: false,
             config: Some(Box::new(delayed)),
         });
         let line = serde_json::to_string(&start).unwrap();

@@ -19,6 +19,7 @@
 //! | [`push`] | a push, its header and its verdict |
 //! | [`server`] | the server's state machine |
 //! | [`worker`] | the worker's state machine |
+//! | [`task`] | the seam to whoever computes gradients |
 //! | [`event`] | the schema of `events.jsonl` |
 
 pub mod codec;
@@ -34,4 +35,5 @@ pub mod parameters;
 pub mod push;
 pub mod server;
 pub mod staleness;
+pub mod task;
 pub mod worker;

@@ -25,6 +25,7 @@ pub(crate) fn start() -> Event {
         layout: "abc".into(),
         max_updates: 3,
         target_accuracy: Some(0.85),
+        simulated: false,
         config: None,
     })
 }
@@ -57,6 +58,7 @@ pub(crate) fn update(worker: u32, version: u64, staleness: u64, elapsed_s: f64) 
         rtt_s: None,
         upload_bytes: None,
         upload_s: None,
+        pull_held_s: 0.0,
         elapsed_s,
     }
 }

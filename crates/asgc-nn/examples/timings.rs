@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         start.elapsed().as_secs_f64()
     );
 
-    let mut parameters = initial_parameters(model, spec.seed);
+    let mut parameters = initial_parameters(model, spec.seed)?;
     train(&mut trainer, &mut parameters, steps)?;
 
     let mut evaluator = Evaluator::new(&evaluator_spec(spec))?;

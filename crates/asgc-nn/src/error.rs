@@ -28,7 +28,7 @@ pub enum Error {
     /// The model's first layer does not take the data set's images.
     #[error(
         "{model:?} does not take the images of {dataset:?}: SmallCnn reads FashionMnist and Procedural, \
-         Resnet18 reads Cifar10"
+         Resnet8 and Resnet18 read Cifar10"
     )]
     Mismatch {
         /// The model.
@@ -36,6 +36,9 @@ pub enum Error {
         /// The data set.
         dataset: Dataset,
     },
+    /// The model is a formula, not a network.
+    #[error("{} is a synthetic objective, which only `asgc run --mode simulate` computes", .0.as_str())]
+    Synthetic(Model),
     /// A number of the specification is out of range.
     #[error("{name} must be {range}, not {value}")]
     Setting {

@@ -10,6 +10,7 @@
 //! | `data` | data sets as bytes, a worker's shard of them, batches |
 //! | [`gradient`] | [`Trainer`]: the next batch, its loss and gradient |
 //! | [`evaluate`] | [`Evaluator`]: accuracy and loss over the test set, batch-norm recalibration |
+//! | `task` | [`Torch`]: all of this as a [`Task`](asgc_core::task::Task) |
 //! | `device` | `auto`, `cpu`, `cuda`, `cuda:N`, and threads |
 //!
 //! Randomness is ours (ChaCha), never libtorch's: first parameters, order and augmentation depend on the
@@ -22,9 +23,11 @@ pub mod evaluate;
 pub mod gradient;
 pub mod model;
 mod random;
+mod task;
 
 pub use data::{Batch, Cursor};
 pub use error::Error;
 pub use evaluate::{Evaluation, Evaluator, EvaluatorSpec};
 pub use gradient::{Step, Trainer, TrainerSpec};
 pub use model::{initial_parameters, layout};
+pub use task::Torch;

@@ -57,7 +57,7 @@ fn a_hundred_steps_learn_more_than_half() {
     let Some(root) = data_root() else { return };
     let spec = trainer_spec(root, 0);
     let mut trainer = Trainer::new(&spec).unwrap();
-    let mut parameters = initial_parameters(spec.model, spec.seed);
+    let mut parameters = initial_parameters(spec.model, spec.seed).unwrap();
     let mut gradient = vec![0.0; parameters.len()];
     for _ in 0..100 {
         trainer.set_parameters(&parameters).unwrap();

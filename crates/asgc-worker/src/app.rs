@@ -1,11 +1,11 @@
 //! Joining a run, and choosing the role's loop.
 
 use crate::metrics::Metrics;
-use crate::task::Task;
 use crate::{evaluator, trainer};
 use asgc_client::{Error, Options, Session, Throttle, fetch_settings};
 use asgc_core::config::{Config, Role};
 use asgc_core::ids::WorkerId;
+use asgc_core::task::Task;
 use asgc_core::worker::Settings;
 use asgc_daemon::Daemon;
 use asgc_daemon::config::{from_settings_json, overlay};
@@ -65,7 +65,7 @@ where
 /// Joins, runs the role's loop and leaves.
 fn take_part(run: &Run) -> Result<(), BoxError> {
     let layout = run.task.layout()?;
-    let settings = worker_settings(&run.config)?;
+    let settings = Settings::new(&run.config)?;
     let joining = Session::join(options(&run.config), layout, settings);
     let joined = run.runtime.block_on(async {
         tokio::select! {
@@ -104,15 +104,6 @@ fn options(config: &Config) -> Options {
         give_up_after: Duration::from_secs_f64(config.worker.give_up_after_s),
         throttle: Throttle::new(heterogeneity.comm_delay_ms, heterogeneity.bandwidth_mbps),
     }
-}
-
-fn worker_settings(config: &Config) -> Result<Settings, BoxError> {
-    Ok(Settings {
-        codec: config.compression.codec()?,
-        error_feedback: config.error_feedback.residual(),
-        reclaim: config.staleness.reclaim,
-        seed: config.run.seed,
-    })
 }
 
 /// Host and process, for people.

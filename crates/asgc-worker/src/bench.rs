@@ -1,9 +1,9 @@
 //! Forward and backward alone: the rate that a worker could reach if communication were free.
 
-use crate::torch::Torch;
 use asgc_core::ids::WorkerId;
 use asgc_daemon::Daemon;
 use asgc_daemon::exit::BoxError;
+use asgc_nn::Torch;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(crate) async fn compute(daemon: Daemon, seconds: f64) -> Result<ExitCode, Bo
 
 fn measure(spec: &asgc_nn::TrainerSpec, seed: u64, duration: Duration) -> Result<Rate, BoxError> {
     let mut trainer = asgc_nn::Trainer::new(spec)?;
-    trainer.set_parameters(&asgc_nn::initial_parameters(spec.model, seed))?;
+    trainer.set_parameters(&asgc_nn::initial_parameters(spec.model, seed)?)?;
     let batch = trainer.next_batch()?;
     let mut gradient = vec![0.0; trainer.layout().parameters()];
     for _ in 0..WARM_UP {

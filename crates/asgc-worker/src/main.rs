@@ -1,16 +1,15 @@
 //! The worker as a daemon.
 
 mod bench;
-mod torch;
 
 use asgc_core::config::Config;
+use asgc_core::task::Task;
 use asgc_daemon::config::ConfigArgs;
 use asgc_daemon::exit::BoxError;
 use asgc_daemon::{Program, parse, run_main};
-use asgc_worker::Task;
+use asgc_nn::Torch;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use torch::Torch;
 
 /// A worker of asgc: computes gradients, or evaluates, for a parameter server.
 ///

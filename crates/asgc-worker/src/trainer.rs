@@ -1,10 +1,10 @@
 //! The trainer's loop: pull, compute, push.
 
 use crate::app::Run;
-use crate::task::{Computed, Trainer};
 use asgc_client::{Error, Pulled, Session};
 use asgc_core::ids::WorkerId;
 use asgc_core::push::Measured;
+use asgc_core::task::{Computed, Trainer};
 use asgc_daemon::exit::BoxError;
 use std::time::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 use asgc_daemon::config::ConfigArgs;
 use asgc_daemon::{Program, parse, run_main};
 use asgc_tests::Quadratic;
-use asgc_worker::Task;
+use asgc_core::task::Task;
 use clap::Parser;
 use std::process::ExitCode;
 

@@ -6,11 +6,13 @@
 mod check;
 mod controller;
 mod sections;
+mod simulation;
 
 pub use check::{Invalid, validate};
 pub use controller::{ControlPolicy, Controller, ScoreWeights};
 pub(crate) use sections::by_worker;
 pub use sections::*;
+pub use simulation::{Objective, Simulation, StepTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -40,4 +42,8 @@ pub struct Config {
     pub worker: Worker,
     /// Logs and metrics.
     pub telemetry: Telemetry,
+    /// Machines and links of `asgc run --mode simulate`.
+    pub simulation: Simulation,
+    /// What `workload.dataset = "synthetic"` is made of.
+    pub objective: Objective,
 }

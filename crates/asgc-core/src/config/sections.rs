@@ -48,8 +48,14 @@ macro_rules! names {
     };
 }
 
-names!(Dataset { FashionMnist = "fashion_mnist", Cifar10 = "cifar10", Procedural = "procedural" });
-names!(Model { SmallCnn = "small_cnn", Resnet18 = "resnet18" });
+names!(Dataset { FashionMnist = "fashion_mnist", Cifar10 = "cifar10", Procedural = "procedural", Synthetic = "synthetic" });
+names!(Model {
+    SmallCnn = "small_cnn",
+    Resnet8 = "resnet8",
+    Resnet18 = "resnet18",
+    Quadratic = "quadratic",
+    Logistic = "logistic",
+});
 names!(Mode { Async = "async", Ssp = "ssp", Sync = "sync" });
 names!(Role { Trainer = "trainer", Evaluator = "evaluator" });
 
@@ -63,6 +69,8 @@ pub enum Dataset {
     Cifar10,
     /// Images of 28 x 28 drawn by a seeded procedure, ten classes; needs no files.
     Procedural,
+    /// What `[objective]` describes, for `quadratic` and `logistic`.
+    Synthetic,
 }
 
 /// A model.
@@ -71,18 +79,32 @@ pub enum Dataset {
 pub enum Model {
     /// Two convolutions and two linear layers for 28 x 28 images, 55,338 parameters.
     SmallCnn,
+    /// A residual network of 8 layers for CIFAR, 78,042 parameters: what two cores can train.
+    Resnet8,
     /// ResNet-18 for CIFAR, 11,173,962 parameters.
     Resnet18,
+    /// A noisy quadratic bowl with an analytic gradient; simulated only.
+    Quadratic,
+    /// Binary logistic regression with an analytic gradient; simulated only.
+    Logistic,
 }
 
 impl Model {
-    /// Entries of all its tensors.
+    /// Entries of all its tensors; `None` where `objective.dimension` says.
     #[must_use]
-    pub fn parameters(self) -> u64 {
+    pub fn parameters(self) -> Option<u64> {
         match self {
-            Self::SmallCnn => 55_338,
-            Self::Resnet18 => 11_173_962,
+            Self::SmallCnn => Some(55_338),
+            Self::Resnet8 => Some(78_042),
+            Self::Resnet18 => Some(11_173_962),
+            Self::Quadratic | Self::Logistic => None,
         }
+    }
+
+    /// Whether it is an objective with an analytic gradient, which needs no libtorch.
+    #[must_use]
+    pub fn is_synthetic(self) -> bool {
+        self.parameters().is_none()
     }
 }
 

@@ -92,6 +92,7 @@ impl Server {
             name: joining.name,
             rejoined: same_process || owed.is_some(),
             waiting: None,
+            held: std::time::Duration::ZERO,
             announced: None,
             given: None,
             owed: owed.flatten(),

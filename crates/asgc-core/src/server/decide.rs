@@ -197,7 +197,11 @@ impl Server {
         }
         let session = trainer.session;
         if self.began.is_some() && verdict.reason != Some(RejectReason::Stopped) {
-            let update = update_event(worker, header, &ruling, elapsed_s);
+            let held = session.and_then(|session| self.members.seat(session)).map(|seat| seat.held);
+            let update = Update {
+                pull_held_s: held.unwrap_or_default().as_secs_f64(),
+                ..update_event(worker, header, &ruling, elapsed_s)
+            };
             self.tally.count(&update);
             self.log(Event::Update(update), out);
         }
@@ -244,6 +248,7 @@ fn update_event(worker: WorkerId, header: &PushHeader, ruling: &Ruling, elapsed_
         rtt_s: measured.link.map(|link| link.rtt_s),
         upload_bytes: measured.link.map(|link| link.upload_bytes),
         upload_s: measured.link.map(|link| link.upload_s),
+        pull_held_s: 0.0,
         elapsed_s,
     }
 }

@@ -5,6 +5,7 @@ use super::message::{Pull, SessionId};
 use crate::config::Role;
 use crate::ids::{Incarnation, Version, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Identities that are kept; beyond, those of absent trainers go, the highest first.
 const MAX_TRAINERS: usize = 4096;
@@ -23,13 +24,22 @@ pub(super) struct Seat {
     /// This process had a seat before.
     pub(super) rejoined: bool,
     /// A pull without an answer yet.
-    pub(super) waiting: Option<Pull>,
+    pub(super) waiting: Option<Waiting>,
+    /// How long the last answered pull was held while the run was on.
+    pub(super) held: Duration,
     /// Trainer: the base of a push whose header was welcomed and whose payload is on its way.
     pub(super) announced: Option<Version>,
     /// Evaluator: the last version that this session was given.
     pub(super) given: Option<Version>,
     /// Evaluator: what it has not reported yet, be it from a session before.
     pub(super) owed: Option<Owed>,
+}
+
+/// A pull, and since when it waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) pull: Pull,
+    pub(super) since: Duration,
 }
 
 /// An evaluation that was handed out.

@@ -53,6 +53,7 @@ use tally::Tally;
 pub struct Server {
     config: Config,
     mode: Mode,
+    simulated: bool,
     policy: Policy,
     controller: Controller,
     optimizer: Sgd,
@@ -90,6 +91,7 @@ impl Server {
     ) -> Self {
         let mut server = Self {
             mode: config.mode(),
+            simulated: false,
             policy: Policy::new(&config.staleness),
             controller: Controller::new(&config),
             optimizer: Sgd::new(&config),
@@ -115,6 +117,15 @@ impl Server {
             server.layout = Some(layout);
         }
         server
+    }
+
+    /// Says in the log that `now` is virtual time.
+    #[must_use]
+    pub fn in_virtual_time(self) -> Self {
+        Self {
+            simulated: true,
+            ..self
+        }
     }
 
     /// Handles one input at time `now`, which must not fall; appends what is to be done to `out`.
@@ -259,6 +270,7 @@ impl Server {
                 .map_or_else(String::new, |layout| layout.fingerprint().to_string()),
             max_updates: workload.max_updates,
             target_accuracy: workload.target_accuracy,
+            simulated: self.simulated,
             config: Some(Box::new(self.config.clone())),
         }
     }

@@ -13,19 +13,21 @@
 //! the evaluation that it owes. Nobody is answered before the
 //! run begins; once it is over trainers are stopped, and an evaluator first gets the final version.
 
-use super::members::{Owed, Seat};
+use super::members::{Owed, Seat, Waiting};
 use super::message::{Action, Answer, Pull, Refusal, SessionId};
 use super::{Evaluation, Phase, Server};
 use crate::config::{Mode, Role};
 use crate::event::{Eval, Event};
 use crate::ids::Version;
+use std::time::Duration;
 
 impl Server {
     pub(super) fn pull(&mut self, session: SessionId, pull: Pull, out: &mut Vec<Action>) {
+        let since = self.now;
         let Some(seat) = self.members.seat_mut(session) else {
             return;
         };
-        seat.waiting = Some(pull);
+        seat.waiting = Some(Waiting { pull, since });
         self.answer(session, out);
     }
 
@@ -40,7 +42,9 @@ impl Server {
         let Some(seat) = self.members.seat(session) else {
             return;
         };
-        let Some(pull) = seat.waiting else { return };
+        let Some(Waiting { pull, since }) = seat.waiting else {
+            return;
+        };
         let answer = match seat.role {
             Role::Trainer => self.answer_trainer(seat, pull),
             Role::Evaluator => self.answer_evaluator(seat),
@@ -53,8 +57,13 @@ impl Server {
             }),
             _ => None,
         };
+        // Before the run began nobody waited for a consistency mode.
+        let held = self
+            .began
+            .map_or(Duration::ZERO, |began| self.now.saturating_sub(since.max(began)));
         if let Some(seat) = self.members.seat_mut(session) {
             seat.waiting = None;
+            seat.held = held;
             seat.given = owed.map(|owed| owed.version).or(seat.given);
             seat.owed = owed.or(seat.owed);
         }

@@ -8,9 +8,10 @@
 mod tests;
 
 use crate::codec::{Codec, NonFinite};
+use crate::config::Config;
 use crate::event::{Decision, RejectReason};
 use crate::feedback::{Bound, Compressor};
-use crate::ids::{Generation, PushId, Revision, Version};
+use crate::ids::{Generation, OutOfRange, PushId, Revision, Version, WorkerId};
 use crate::layout::Layout;
 use crate::push::{Controls, Measured, Push, PushHeader, Verdict};
 use std::collections::BTreeMap;
@@ -30,6 +31,35 @@ pub struct Settings {
     pub reclaim: bool,
     /// Drives stochastic rounding.
     pub seed: u64,
+}
+
+/// Where the workers' seeds begin: worker `i` draws from `seed + 1000 + i`.
+const WORKER_SEEDS: u64 = 1000;
+
+impl Settings {
+    /// What a run's configuration says.
+    ///
+    /// # Errors
+    /// When `compression.rho` or `compression.bits` is out of range.
+    pub fn new(config: &Config) -> Result<Self, OutOfRange> {
+        Ok(Self {
+            codec: config.compression.codec()?,
+            error_feedback: config.error_feedback.residual(),
+            reclaim: config.staleness.reclaim,
+            seed: config.run.seed,
+        })
+    }
+
+    /// Those of one worker: each rounds by numbers of its own, since with the same ones their errors would not average
+    /// out.
+    #[must_use]
+    pub fn of(self, worker: WorkerId) -> Self {
+        let seed = self
+            .seed
+            .wrapping_add(WORKER_SEEDS)
+            .wrapping_add(u64::from(worker.0));
+        Self { seed, ..self }
+    }
 }
 
 /// Something happened.

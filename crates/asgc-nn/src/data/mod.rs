@@ -47,7 +47,8 @@ impl Shape {
                 side: 28,
                 channels: &[(0.2860, 0.3530)],
             },
-            Dataset::Procedural => Self {
+            // Nothing of the synthetic set gets past `check_fits`.
+            Dataset::Procedural | Dataset::Synthetic => Self {
                 side: 28,
                 channels: &[procedural::NORMALISATION],
             },
@@ -88,6 +89,11 @@ pub(crate) fn load(dataset: Dataset, root: &Path, part: Part, shard: Shard) -> R
         Dataset::FashionMnist => idx::fashion_mnist(root, part, shard),
         Dataset::Cifar10 => cifar::cifar10(root, part, shard),
         Dataset::Procedural => Ok(procedural::draw(part, shard)),
+        Dataset::Synthetic => Err(Error::data(
+            root,
+            "the synthetic data set has no images",
+            "choose another workload.dataset",
+        )),
     }
 }
 
@@ -95,7 +101,8 @@ pub(crate) fn load(dataset: Dataset, root: &Path, part: Part, shard: Shard) -> R
 pub(crate) fn check_fits(model: Model, dataset: Dataset) -> Result<(), Error> {
     match (model, dataset) {
         (Model::SmallCnn, Dataset::FashionMnist | Dataset::Procedural)
-        | (Model::Resnet18, Dataset::Cifar10) => Ok(()),
+        | (Model::Resnet8 | Model::Resnet18, Dataset::Cifar10) => Ok(()),
+        (Model::Quadratic | Model::Logistic, _) => Err(Error::Synthetic(model)),
         _ => Err(Error::Mismatch { model, dataset }),
     }
 }

@@ -34,7 +34,7 @@ fn trainer_spec(spec: &EvaluatorSpec) -> TrainerSpec {
 
 fn train(spec: &EvaluatorSpec, steps: usize, lr: f32) -> Vec<f32> {
     let mut trainer = Trainer::new(&trainer_spec(spec)).unwrap();
-    let mut parameters = initial_parameters(spec.model, spec.seed);
+    let mut parameters = initial_parameters(spec.model, spec.seed).unwrap();
     let mut gradient = vec![0.0; parameters.len()];
     for _ in 0..steps {
         trainer.set_parameters(&parameters).unwrap();
@@ -52,7 +52,7 @@ fn a_small_cnn_learns_the_procedural_data() {
     let spec = spec(Dataset::Procedural, Model::SmallCnn);
     let mut evaluator = Evaluator::new(&spec).unwrap();
     let first = evaluator
-        .evaluate(&initial_parameters(spec.model, spec.seed))
+        .evaluate(&initial_parameters(spec.model, spec.seed).unwrap())
         .unwrap();
     assert!(
         first.accuracy < 0.3 && (2.2..2.4).contains(&first.loss),
@@ -74,7 +74,7 @@ fn a_small_cnn_learns_the_procedural_data() {
 #[test]
 fn the_size_of_a_test_batch_does_not_matter() {
     let spec = spec(Dataset::Procedural, Model::SmallCnn);
-    let parameters = initial_parameters(spec.model, 2);
+    let parameters = initial_parameters(spec.model, 2).unwrap();
     let of_size = |eval_batch_size| {
         let spec = EvaluatorSpec {
             eval_batch_size,
@@ -136,7 +136,7 @@ fn recalibration_makes_batch_norm_usable() {
     );
 
     // A function of the parameters: what was evaluated in between leaves no trace.
-    with.evaluate(&initial_parameters(spec.model, 9)).unwrap();
+    with.evaluate(&initial_parameters(spec.model, 9).unwrap()).unwrap();
     assert_eq!(with.evaluate(&trained).unwrap(), recalibrated);
 
     let buffers = SafeTensors::deserialize(&recalibrated.buffers).unwrap();

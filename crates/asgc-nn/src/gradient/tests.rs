@@ -17,7 +17,7 @@ fn spec() -> TrainerSpec {
 
 fn trainer(spec: &TrainerSpec) -> (Trainer, Vec<f32>) {
     let mut trainer = Trainer::new(spec).unwrap();
-    let parameters = initial_parameters(spec.model, spec.seed);
+    let parameters = initial_parameters(spec.model, spec.seed).unwrap();
     trainer.set_parameters(&parameters).unwrap();
     (trainer, parameters)
 }
@@ -142,7 +142,7 @@ fn what_does_not_fit_is_refused_with_words() {
             model: Model::Resnet18,
             ..spec()
         })
-        .contains("Resnet18 reads Cifar10")
+        .contains("Resnet8 and Resnet18 read Cifar10")
     );
     assert!(
         says(TrainerSpec {

@@ -1,7 +1,7 @@
 //! The models: names, shapes and first parameters, and the forward pass on libtorch.
 
 mod network;
-mod resnet18;
+mod resnet;
 mod small_cnn;
 
 pub(crate) use network::{MOMENTUM, Mode, Network};
@@ -68,10 +68,12 @@ fn norm(name: &str, channels: usize) -> [Parameter; 2] {
     ]
 }
 
-fn parameters(model: Model) -> Vec<Parameter> {
+fn parameters(model: Model) -> Result<Vec<Parameter>, Error> {
     match model {
-        Model::SmallCnn => small_cnn::parameters(),
-        Model::Resnet18 => resnet18::parameters(),
+        Model::SmallCnn => Ok(small_cnn::parameters()),
+        Model::Resnet8 => Ok(resnet::parameters(resnet::RESNET8)),
+        Model::Resnet18 => Ok(resnet::parameters(resnet::RESNET18)),
+        Model::Quadratic | Model::Logistic => Err(Error::Synthetic(model)),
     }
 }
 
@@ -79,22 +81,24 @@ fn parameters(model: Model) -> Vec<Parameter> {
 /// statistics) are not among them: no gradient ever moves those.
 ///
 /// # Errors
-/// None in practice: the lists are fixed and tested.
+/// [`Error::Synthetic`] for an objective that is no network.
 pub fn layout(model: Model) -> Result<Layout, Error> {
     let spec = |p: Parameter| TensorSpec {
         name: p.name,
         shape: p.shape,
     };
-    Ok(Layout::new(parameters(model).into_iter().map(spec).collect())?)
+    Ok(Layout::new(parameters(model)?.into_iter().map(spec).collect())?)
 }
 
 /// The first parameters of `model` as one flat vector in layout order: PyTorch's default distributions, drawn
 /// from `seed` alone, so the same on every machine, device and number of threads.
-#[must_use]
-pub fn initial_parameters(model: Model, seed: u64) -> Vec<f32> {
+///
+/// # Errors
+/// [`Error::Synthetic`] for an objective that is no network.
+pub fn initial_parameters(model: Model, seed: u64) -> Result<Vec<f32>, Error> {
     let mut rng = random::generator(seed, 0);
     let mut flat = Vec::new();
-    for parameter in parameters(model) {
+    for parameter in parameters(model)? {
         let len = parameter.shape.iter().product();
         match parameter.init {
             Init::Uniform(bound) => {
@@ -104,7 +108,7 @@ pub fn initial_parameters(model: Model, seed: u64) -> Vec<f32> {
             Init::Zero => flat.resize(flat.len() + len, 0.0),
         }
     }
-    flat
+    Ok(flat)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A model's tensors on a device.
 
-use super::{Init, parameters, resnet18, small_cnn};
+use super::{Init, parameters, resnet, small_cnn};
 use crate::error::Error;
 use asgc_core::config::Model;
 use tch::{Device, Kind, Tensor, no_grad};
@@ -68,7 +68,7 @@ pub(crate) struct Network {
 impl Network {
     /// A network of zeros: parameters come with [`Network::set_parameters`].
     pub(crate) fn new(model: Model, device: Device) -> Result<Self, Error> {
-        let list = parameters(model);
+        let list = parameters(model)?;
         let total: usize = list.iter().map(|p| p.shape.iter().product::<usize>()).sum();
         let flat = Tensor::f_zeros([total as i64], (Kind::Float, device))?;
         let mut parameters = Vec::with_capacity(list.len());
@@ -128,7 +128,9 @@ impl Network {
     pub(crate) fn forward(&self, images: &Tensor, mode: Mode) -> Result<Tensor, Error> {
         match self.model {
             Model::SmallCnn => small_cnn::forward(self, images),
-            Model::Resnet18 => resnet18::forward(self, images, mode),
+            Model::Resnet8 => resnet::forward(resnet::RESNET8, self, images, mode),
+            Model::Resnet18 => resnet::forward(resnet::RESNET18, self, images, mode),
+            Model::Quadratic | Model::Logistic => Err(Error::Synthetic(self.model)),
         }
     }
 

@@ -10,6 +10,37 @@ fc1.bias [32]
 fc2.weight [10, 32]
 fc2.bias [10]";
 
+const RESNET8: &str = "\
+conv1.weight [16, 3, 3, 3]
+bn1.weight [16]
+bn1.bias [16]
+layer1.0.conv1.weight [16, 16, 3, 3]
+layer1.0.bn1.weight [16]
+layer1.0.bn1.bias [16]
+layer1.0.conv2.weight [16, 16, 3, 3]
+layer1.0.bn2.weight [16]
+layer1.0.bn2.bias [16]
+layer2.0.conv1.weight [32, 16, 3, 3]
+layer2.0.bn1.weight [32]
+layer2.0.bn1.bias [32]
+layer2.0.conv2.weight [32, 32, 3, 3]
+layer2.0.bn2.weight [32]
+layer2.0.bn2.bias [32]
+layer2.0.downsample.0.weight [32, 16, 1, 1]
+layer2.0.downsample.1.weight [32]
+layer2.0.downsample.1.bias [32]
+layer3.0.conv1.weight [64, 32, 3, 3]
+layer3.0.bn1.weight [64]
+layer3.0.bn1.bias [64]
+layer3.0.conv2.weight [64, 64, 3, 3]
+layer3.0.bn2.weight [64]
+layer3.0.bn2.bias [64]
+layer3.0.downsample.0.weight [64, 32, 1, 1]
+layer3.0.downsample.1.weight [64]
+layer3.0.downsample.1.bias [64]
+fc.weight [10, 64]
+fc.bias [10]";
+
 const RESNET18: &str = "\
 conv1.weight [64, 3, 3, 3]
 bn1.weight [64]
@@ -83,12 +114,14 @@ fn check(model: Model, expected: &str, parameters: usize) {
         .collect();
     assert_eq!(listed.join("\n"), expected);
     assert_eq!(layout.parameters(), parameters);
-    assert_eq!(initial_parameters(model, 0).len(), parameters);
+    assert_eq!(initial_parameters(model, 0).unwrap().len(), parameters);
+    assert_eq!(model.parameters(), Some(parameters as u64));
 }
 
 #[test]
 fn tensors_are_named_and_shaped_as_in_pytorch() {
     check(Model::SmallCnn, SMALL_CNN, 55_338);
+    check(Model::Resnet8, RESNET8, 78_042);
     check(Model::Resnet18, RESNET18, 11_173_962);
 }
 
@@ -112,9 +145,9 @@ fn norms_follow_the_order_of_the_forward_pass() {
 
 #[test]
 fn first_parameters_fill_their_bounds() {
-    for model in [Model::SmallCnn, Model::Resnet18] {
-        let flat = initial_parameters(model, 3);
-        for (parameter, range) in parameters(model).iter().zip(layout(model).unwrap().ranges()) {
+    for model in [Model::SmallCnn, Model::Resnet8, Model::Resnet18] {
+        let flat = initial_parameters(model, 3).unwrap();
+        for (parameter, range) in parameters(model).unwrap().iter().zip(layout(model).unwrap().ranges()) {
             let values = &flat[range];
             match parameter.init {
                 Init::One => assert!(values.iter().all(|&v| v == 1.0)),
@@ -151,14 +184,24 @@ fn bounds_are_one_over_the_root_of_fan_in() {
 
 #[test]
 fn the_seed_alone_decides_the_first_parameters() {
-    let flat = initial_parameters(Model::SmallCnn, 0);
+    let flat = initial_parameters(Model::SmallCnn, 0).unwrap();
     tch::manual_seed(99);
-    assert_eq!(flat, initial_parameters(Model::SmallCnn, 0));
-    assert_ne!(flat, initial_parameters(Model::SmallCnn, 1));
+    assert_eq!(flat, initial_parameters(Model::SmallCnn, 0).unwrap());
+    assert_ne!(flat, initial_parameters(Model::SmallCnn, 1).unwrap());
     // Pinned: a run that is repeated after an upgrade starts from the same model.
     let sum: f64 = flat.iter().map(|&v| f64::from(v)).sum();
     assert_eq!(
         format!("{:.7} {:.7} {sum:.5}", flat[0], flat[55_337]),
         "0.1031314 -0.0576987 4.33726"
     );
+}
+
+#[test]
+fn an_objective_is_no_network() {
+    for model in [Model::Quadratic, Model::Logistic] {
+        let words = layout(model).unwrap_err().to_string();
+        assert!(words.contains("asgc run --mode simulate"), "{words}");
+        assert!(initial_parameters(model, 0).is_err());
+        assert!(Network::new(model, tch::Device::Cpu).is_err());
+    }
 }

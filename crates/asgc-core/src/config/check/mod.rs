@@ -3,6 +3,7 @@
 mod controller;
 mod policies;
 mod processes;
+mod simulation;
 mod workload;
 
 use super::{Config, Mode};
@@ -39,6 +40,7 @@ pub fn validate(config: &Config) -> Vec<Invalid> {
     policies::check(config, &mut rule);
     controller::check(config, &mut rule);
     processes::check(config, &mut rule);
+    simulation::check(config, &mut rule);
     found
 }
 

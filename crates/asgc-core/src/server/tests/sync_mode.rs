@@ -171,3 +171,20 @@ fn a_round_under_way_when_the_run_stops_is_answered() {
     assert_eq!(bench.push(0, 1, 0), ["0: push 1 stopped, tau 0, v0"]);
     assert_eq!(bench.updates().len(), 0);
 }
+
+#[test]
+fn an_update_says_how_long_its_pull_was_held() {
+    let mut bench = Bench::running(2, sync);
+    bench.pull(0, None);
+    bench.pull(1, None);
+    bench.push(0, 1, 0);
+    bench.now = Duration::from_secs(1);
+    assert_eq!(bench.pull(0, Some(0)), nothing(), "its push for the round is held");
+    bench.now = Duration::from_secs(4);
+    bench.push(1, 1, 0);
+    bench.pull(1, Some(0));
+    bench.push(0, 2, 1);
+    bench.push(1, 2, 1);
+    let held = bench.updates().iter().map(|u| (u.worker_id.0, u.pull_held_s)).collect::<Vec<_>>();
+    assert_eq!(held, [(0, 0.0), (1, 0.0), (0, 3.0), (1, 0.0)]);
+}

@@ -76,7 +76,7 @@ impl<'a> Series<'a> {
             1e3 * compute_s,
             1e3 * delay_s
         ));
-        let dense_bytes = payload_bytes(Codec::Identity, setup.config().workload.model.parameters());
+        let dense_bytes = payload_bytes(Codec::Identity, setup.config().parameters());
         let uplinks = uplinks(&args.uplink, workers, dense_bytes / (AUTO_RATIO * compute_s))?;
         let network = match args.shapes() {
             true => Some(Rc::new(Network::new(workers)?)),
@@ -238,7 +238,7 @@ impl<'a> Series<'a> {
         if config.controller.enabled || config.compression.auto || !self.changes.is_empty() {
             return None;
         }
-        let parameters = config.workload.model.parameters();
+        let parameters = config.parameters();
         let codec = config.compression.codec().ok()?;
         let of = |uplink: &Option<Rate>| {
             let setting = Setting {

@@ -1,10 +1,13 @@
-//! What a worker needs of a model and its data.
+//! What is trained: the seam between those who drive workers (daemon, simulation) and those who compute gradients.
 
-use asgc_core::ids::WorkerId;
-use asgc_core::layout::Layout;
-use asgc_daemon::exit::BoxError;
+use crate::ids::WorkerId;
+use crate::layout::Layout;
+use std::error::Error;
 
-/// A model on a data set. Crosses to the computing thread; what it makes stays there.
+/// Whatever went wrong in a model or its data, in words.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A model on a data set.
 pub trait Task: Send + 'static {
     /// The model's tensors.
     fn layout(&self) -> Result<Layout, BoxError>;
@@ -29,7 +32,7 @@ pub struct Computed {
 }
 
 /// Computes gradients.
-pub trait Trainer {
+pub trait Trainer: Send {
     /// Takes parameters, flat, in layout order.
     fn set_parameters(&mut self, parameters: &[f32]) -> Result<(), BoxError>;
 
@@ -52,7 +55,7 @@ pub struct Measurement {
 }
 
 /// Measures parameters.
-pub trait Evaluator {
+pub trait Evaluator: Send {
     /// Loss and accuracy of `parameters` (flat, in layout order).
     fn evaluate(&mut self, parameters: &[f32]) -> Result<Measurement, BoxError>;
 }

@@ -1,26 +1,30 @@
-//! What `asgc-nn` offers, as a [`Task`].
+//! What this crate offers, as a [`Task`].
 
+use crate::{Batch, EvaluatorSpec, TrainerSpec};
 use asgc_core::config::Config;
 use asgc_core::ids::WorkerId;
 use asgc_core::layout::Layout;
-use asgc_daemon::exit::BoxError;
-use asgc_nn::{Batch, EvaluatorSpec, TrainerSpec};
-use asgc_worker::{Computed, Evaluator, Measurement, Task, Trainer};
+use asgc_core::task::{BoxError, Computed, Evaluator, Measurement, Task, Trainer};
 use std::path::PathBuf;
 
 /// A model and a data set on libtorch.
-pub(crate) struct Torch {
+#[derive(Debug, Clone)]
+pub struct Torch {
     config: Config,
 }
 
 impl Torch {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// What `config` says is trained.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
         Self {
             config: config.clone(),
         }
     }
 
-    pub(crate) fn trainer_spec(&self, worker: WorkerId) -> TrainerSpec {
+    /// What worker `worker` computes.
+    #[must_use]
+    pub fn trainer_spec(&self, worker: WorkerId) -> TrainerSpec {
         let Config {
             run,
             workload,
@@ -43,18 +47,18 @@ impl Torch {
 
 impl Task for Torch {
     fn layout(&self) -> Result<Layout, BoxError> {
-        Ok(asgc_nn::layout(self.config.workload.model)?)
+        Ok(crate::layout(self.config.workload.model)?)
     }
 
     fn initial_parameters(&self) -> Result<Vec<f32>, BoxError> {
-        Ok(asgc_nn::initial_parameters(
+        Ok(crate::initial_parameters(
             self.config.workload.model,
             self.config.run.seed,
-        ))
+        )?)
     }
 
     fn trainer(&self, worker: WorkerId) -> Result<Box<dyn Trainer>, BoxError> {
-        let trainer = asgc_nn::Trainer::new(&self.trainer_spec(worker))?;
+        let trainer = crate::Trainer::new(&self.trainer_spec(worker))?;
         Ok(Box::new(TorchTrainer { trainer, batch: None }))
     }
 
@@ -65,7 +69,7 @@ impl Task for Torch {
             worker,
             ..
         } = &self.config;
-        let evaluator = asgc_nn::Evaluator::new(&EvaluatorSpec {
+        let evaluator = crate::Evaluator::new(&EvaluatorSpec {
             dataset: workload.dataset,
             data_root: PathBuf::from(&run.data_root),
             model: workload.model,
@@ -82,7 +86,7 @@ impl Task for Torch {
 }
 
 struct TorchTrainer {
-    trainer: asgc_nn::Trainer,
+    trainer: crate::Trainer,
     batch: Option<Batch>,
 }
 
@@ -106,7 +110,7 @@ impl Trainer for TorchTrainer {
     }
 }
 
-struct TorchEvaluator(asgc_nn::Evaluator);
+struct TorchEvaluator(crate::Evaluator);
 
 impl Evaluator for TorchEvaluator {
     fn evaluate(&mut self, parameters: &[f32]) -> Result<Measurement, BoxError> {

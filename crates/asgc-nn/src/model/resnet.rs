@@ -1,22 +1,42 @@
-//! ResNet-18 for CIFAR (He et al. 2015, as torchvision names its parts): 11,173,962 parameters in 62 tensors.
+//! Residual networks for CIFAR (He et al. 2015, as torchvision names their parts).
 //!
-//! It differs from ImageNet's in the stem, a 3 x 3 convolution of stride 1 without a pooling after it, and in
-//! its ten classes.
+//! | network | stages | blocks a stage | parameters | tensors |
+//! |---|---|---|---|---|
+//! | `resnet8` | 16, 32, 64 channels | 1 | 78,042 | 29 |
+//! | `resnet18` | 64, 128, 256, 512 channels | 2 | 11,173,962 | 62 |
+//!
+//! They differ from ImageNet's in the stem, a 3 x 3 convolution of stride 1 without a pooling after it, and in
+//! the ten classes. `resnet8` is the paper's CIFAR network (section 4.2, `6n + 2` layers) with n = 1, but for its
+//! shortcuts, which are convolutions where the shape changes (option B).
 
 use super::{Mode, Network, Parameter, convolution, linear, norm};
 use crate::error::Error;
 use tch::Tensor;
 
-/// Channels of the stages; the first block of all but the first stage halves the image.
-const STAGES: [usize; 4] = [64, 128, 256, 512];
-const BLOCKS: usize = 2;
+/// How deep and wide a residual network is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// Channels of the stages; the first block of all but the first stage halves the image.
+    stages: &'static [usize],
+    /// Blocks of each stage.
+    blocks: usize,
+}
 
-pub(super) fn parameters() -> Vec<Parameter> {
-    let mut list = vec![convolution("conv1", [64, 3], 3)];
-    list.extend(norm("bn1", 64));
-    let mut inputs = 64;
-    for (stage, outputs) in STAGES.into_iter().enumerate() {
-        for block in 0..BLOCKS {
+pub(super) const RESNET8: Shape = Shape {
+    stages: &[16, 32, 64],
+    blocks: 1,
+};
+pub(super) const RESNET18: Shape = Shape {
+    stages: &[64, 128, 256, 512],
+    blocks: 2,
+};
+
+pub(super) fn parameters(shape: Shape) -> Vec<Parameter> {
+    let mut inputs = shape.stages[0];
+    let mut list = vec![convolution("conv1", [inputs, 3], 3)];
+    list.extend(norm("bn1", inputs));
+    for (stage, &outputs) in shape.stages.iter().enumerate() {
+        for block in 0..shape.blocks {
             let name = |part: &str| format!("layer{}.{block}.{part}", stage + 1);
             list.push(convolution(&name("conv1"), [outputs, inputs], 3));
             list.extend(norm(&name("bn1"), outputs));
@@ -29,12 +49,12 @@ pub(super) fn parameters() -> Vec<Parameter> {
             inputs = outputs;
         }
     }
-    list.extend(linear("fc", [10, 512]));
+    list.extend(linear("fc", [10, inputs]));
     list
 }
 
 /// `[n, 3, 32, 32]` to logits `[n, 10]`.
-pub(super) fn forward(network: &Network, input: &Tensor, mode: Mode) -> Result<Tensor, Error> {
+pub(super) fn forward(shape: Shape, network: &Network, input: &Tensor, mode: Mode) -> Result<Tensor, Error> {
     let mut walk = Walk {
         network,
         mode,
@@ -42,8 +62,8 @@ pub(super) fn forward(network: &Network, input: &Tensor, mode: Mode) -> Result<T
         norm: 0,
     };
     let mut x = walk.convolve(input, 1)?.f_relu_()?;
-    for stage in 0..STAGES.len() {
-        for block in 0..BLOCKS {
+    for stage in 0..shape.stages.len() {
+        for block in 0..shape.blocks {
             x = walk.block(&x, stage > 0 && block == 0)?;
         }
     }
