@@ -51,7 +51,7 @@ pytorch: ## Install PyTorch into .venv, some GB, for test-long only
 .PHONY: release
 release: libtorch ## Build the programs into target/release
 	$(call say,programs: release build - about eight minutes on two cores the first time)
-	$(CARGO) build --locked --release --bins -p asgc -p asgc-server -p asgc-worker
+	$(CARGO) build --locked --release --bins -p asgc -p asgc-server -p asgc-worker -p asgc-simulator
 
 .PHONY: libtorch
 libtorch: ## Make .libtorch, from what is there or by a download of 530 MB

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// What each crate may use of the workspace, beyond its own tests.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("asgc-core", &[]),
     ("asgc-proto", &["asgc-core"]),
     ("asgc-client", &["asgc-core", "asgc-proto"]),
@@ -18,7 +18,11 @@ const MAY_USE: [(&str, &[&str]); 9] = [
         "asgc-worker",
         &["asgc-core", "asgc-client", "asgc-daemon", "asgc-nn"],
     ),
-    ("asgc-lab", &["asgc-core", "asgc-nn"]),
+    ("asgc-lab", &["asgc-core"]),
+    (
+        "asgc-simulator",
+        &["asgc-core", "asgc-daemon", "asgc-lab", "asgc-nn"],
+    ),
     (
         "asgc",
         &[
@@ -35,7 +39,7 @@ const MAY_USE: [(&str, &[&str]); 9] = [
 const KEPT_TO: [(&str, &[&str]); 3] = [
     ("tch", &["asgc-nn"]),
     ("tonic", &["asgc-proto", "asgc-client", "asgc-server"]),
-    ("clap", &["asgc-daemon", "asgc-server", "asgc-worker", "asgc"]),
+    ("clap", &["asgc-daemon", "asgc-server", "asgc-worker", "asgc-simulator", "asgc"]),
 ];
 
 /// Libraries that a crate must not use.
@@ -49,12 +53,13 @@ const BANNED: [(&str, &[&str]); 3] = [
 ];
 
 /// These must not reach libtorch by any way, with the features that they have by default.
-const WITHOUT_LIBTORCH: [&str; 6] = [
+const WITHOUT_LIBTORCH: [&str; 7] = [
     "asgc-core",
     "asgc-proto",
     "asgc-client",
     "asgc-daemon",
     "asgc-server",
+    "asgc-lab",
     "asgc",
 ];
 

@@ -48,6 +48,11 @@ pub enum OpenError {
     },
 }
 
+/// The log ended before the run did.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: the log has ended early; is the disk full?", .0.display())]
+pub struct Ended(PathBuf);
+
 /// What became of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
@@ -134,6 +139,19 @@ impl EventLog {
                 self.path.display()
             );
         }
+    }
+
+    /// Queues an event, and waits for room where the disk is behind: for whoever can wait.
+    ///
+    /// # Errors
+    /// When the log has ended early; the disk's own words are among the log lines.
+    pub fn write_waiting(&self, event: Event) -> Result<(), Ended> {
+        let sent = !self.failed() && self.queue.send(event).is_ok();
+        if !sent {
+            self.counts.lost.fetch_add(1, Ordering::Relaxed);
+            return Err(Ended(self.path.clone()));
+        }
+        Ok(())
     }
 
     /// Events lost so far.

@@ -12,16 +12,20 @@
 //! | [`progress`] | what a progress bar shows |
 //! | [`replay`] | a log recomputed, line by line |
 //! | [`explain`] | a readable account of a run |
+//! | [`objective`] | problems whose gradient is a formula |
+//! | [`simulate`] | runs on virtual time |
 //! | [`rate`] | updates a second, without the start |
 //! | [`table`] | figures of one or several runs, side by side |
 //! | [`units`] | bytes, seconds and shares as people read them |
 
 pub mod explain;
 pub mod log;
+pub mod objective;
 pub mod plan;
 pub mod progress;
 pub mod rate;
 pub mod replay;
+pub mod simulate;
 pub mod steps;
 pub mod summary;
 pub mod table;

@@ -9,6 +9,7 @@ mod output;
 mod plan;
 mod programs;
 mod replay;
+mod run;
 mod summary;
 mod tail;
 
@@ -33,6 +34,7 @@ const EXIT_CODES: &str = "Exit codes: 0 ended properly, 1 did not, 64 wrong flag
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Args),
     Local(local::Args),
     Summary(summary::Args),
     Replay(replay::Args),
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     let result = match cli.command {
+        Command::Run(args) => run::main(&args),
         Command::Local(args) => local::main(&args),
         Command::Summary(args) => summary::main(&args),
         Command::Replay(args) => replay::main(&args),

@@ -164,7 +164,7 @@ fn first_parameters_fill_their_bounds() {
 
 #[test]
 fn bounds_are_one_over_the_root_of_fan_in() {
-    let list = parameters(Model::SmallCnn);
+    let list = parameters(Model::SmallCnn).unwrap();
     for (i, fan_in) in [
         (0, 9.0_f32),
         (1, 9.0),

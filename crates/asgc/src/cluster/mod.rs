@@ -59,7 +59,8 @@ pub(crate) struct Plan {
     /// The run's folder, where the logs go.
     pub(crate) folder: PathBuf,
     pub(crate) server: Spec,
-    pub(crate) workers: WorkersOf,
+    /// `None` where the first program is all there is: a simulation.
+    pub(crate) workers: Option<WorkersOf>,
     pub(crate) grace: Grace,
 }
 
@@ -97,14 +98,16 @@ pub(crate) async fn run(plan: &Plan, screen: &mut Screen, signals: &mut Receiver
         _ => {}
     }
     let mut cluster = Cluster::new(plan)?;
-    if let Some(endpoints) = cluster.wait_for_server(signals).await? {
+    if let Some(workers) = &plan.workers
+        && let Some(endpoints) = cluster.wait_for_server(signals).await?
+    {
         if let Some(metrics) = &endpoints.metrics {
             screen.inform(&format!(
                 "server at {}, metrics at http://{metrics}/metrics",
                 endpoints.grpc
             ));
         }
-        cluster.start_workers(&endpoints)?;
+        cluster.start(workers(&endpoints))?;
     }
     cluster.watch(screen, signals).await;
     Ok(cluster.outcome)
@@ -181,8 +184,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    fn start_workers(&mut self, endpoints: &Endpoints) -> Result<()> {
-        for spec in (self.plan.workers)(endpoints) {
+    fn start(&mut self, workers: Vec<Spec>) -> Result<()> {
+        for spec in workers {
             let child = Child::spawn(&spec, self.children.len(), self.exited.clone())?;
             self.children.push(Some(child));
         }

@@ -49,7 +49,7 @@ impl Bed {
         let plan = Plan {
             folder: self.dir.path().to_owned(),
             server: self.spec("server", server, false),
-            workers: Box::new(move |_| workers.clone()),
+            workers: Some(Box::new(move |_| workers.clone())),
             grace: self.grace,
         };
         run(&plan, &mut Screen::Quiet, &mut self.signals.1).await

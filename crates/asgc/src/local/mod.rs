@@ -41,14 +41,17 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let workers = args.workers.map(|n| format!("workload.num_workers={n}"));
     let set = args.set.iter().cloned().chain(workers).collect();
     let setup = Setup::load(Some(args.file.clone()), set, !args.no_evaluator)?;
-    let programs = Programs::find()?;
-    let runtime = runtime()?;
+    run(&setup, &setup.plan(&Programs::find()?))
+}
+
+/// Carries out `plan`, shows how it goes, and tells its figures.
+pub(crate) fn run(setup: &Setup, plan: &cluster::Plan) -> Result<ExitCode> {
     let started = SystemTime::now();
-    let outcome = runtime.block_on(async {
+    let outcome = runtime()?.block_on(async {
         let mut signals = cluster::forward_signals()?;
-        cluster::run(&setup.plan(&programs), &mut Screen::new(), &mut signals).await
+        cluster::run(plan, &mut Screen::new(), &mut signals).await
     })?;
-    report(&setup, &outcome, started)
+    report(setup, &outcome, started)
 }
 
 /// One thread is enough to wait for processes.

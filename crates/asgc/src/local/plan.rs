@@ -83,12 +83,36 @@ impl Setup {
         let margin = Duration::from_secs(5);
         Plan {
             server: self.server(programs),
-            workers: self.workers(programs),
+            workers: Some(self.workers(programs)),
             grace: Grace {
                 start: Duration::from_secs(60),
                 drain: drain.saturating_add(margin),
                 follow: margin * 2,
                 term: margin,
+            },
+            folder,
+        }
+    }
+
+    /// The same run on virtual time, as one process.
+    pub(crate) fn simulation(&self, simulator: PathBuf) -> Plan {
+        let folder = self.folder();
+        // Its drain takes virtual seconds; of real ones it needs those of a last evaluation.
+        let patience = Duration::from_secs(60);
+        Plan {
+            server: Spec {
+                name: "simulator".into(),
+                program: simulator,
+                args: self.flags(),
+                log: folder.join("simulator.log"),
+                trainer: false,
+            },
+            workers: None,
+            grace: Grace {
+                start: patience,
+                drain: patience,
+                follow: patience,
+                term: Duration::from_secs(5),
             },
             folder,
         }
@@ -213,7 +237,7 @@ mod tests {
                 .map(|arg| arg.replace(&dir.path().display().to_string(), "DIR"))
                 .collect()
         };
-        let workers = (plan.workers)(&endpoints)
+        let workers = plan.workers.unwrap()(&endpoints)
             .iter()
             .map(|spec| clean(&spec.args))
             .collect();

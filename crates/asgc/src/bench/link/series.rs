@@ -6,7 +6,7 @@ use super::rate::{Rate, Uplink};
 use super::row::Row;
 use super::{Args, probe};
 use crate::bench::compute;
-use crate::cluster::{self, Plan};
+use crate::cluster::{self, Plan, WorkersOf};
 use crate::local::{Programs, Setup};
 use crate::output::{self, Screen};
 use anyhow::{Context as _, Result, bail};
@@ -221,13 +221,14 @@ impl<'a> Series<'a> {
         let Some(network) = self.network.clone() else {
             return plan;
         };
-        let workers = plan.workers;
-        plan.workers = Box::new(move |endpoints| {
-            let mut specs = workers(endpoints);
-            for (worker, spec) in (0..).zip(specs.iter_mut().filter(|spec| spec.trainer)) {
-                spec.run_by("ip", network.prefix(worker));
-            }
-            specs
+        plan.workers = plan.workers.map(|workers| -> WorkersOf {
+            Box::new(move |endpoints| {
+                let mut specs = workers(endpoints);
+                for (worker, spec) in (0..).zip(specs.iter_mut().filter(|spec| spec.trainer)) {
+                    spec.run_by("ip", network.prefix(worker));
+                }
+                specs
+            })
         });
         plan
     }

@@ -1,0 +1,477 @@
+//! Server, trainers and evaluator in one process, on virtual time.
+
+use super::agenda::Agenda;
+use super::network::{Cargo, Network, PipeEnd, Place, Way};
+use super::pool::{Panicked, Pending, Pool};
+use super::trainer::{Step, TrainerSite};
+use super::{Error, Observer};
+use asgc_core::config::{Config, Role};
+use asgc_core::event::Event;
+use asgc_core::ids::{Generation, Incarnation, PushId, Version, WorkerId};
+use asgc_core::layout::Layout;
+use asgc_core::parameters::{Chunk, ConcatChunks as _};
+use asgc_core::push::{Controls, Push, Verdict};
+use asgc_core::server::{Action, Answer, Evaluation, FrameBytes, Input, Joining, Pull, Pushed, Server, SessionId};
+use asgc_core::task::{BoxError, Evaluator, Measurement, Task};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the server looks at the clock where nothing else happens, as the daemon does.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The server's only life.
+const GENERATION: Generation = Generation(1);
+
+/// Something that happens at a moment of virtual time.
+pub(super) enum Happening {
+    /// A message reaches the server.
+    Arrive(Input),
+    /// The server takes it up.
+    Serve(Input),
+    /// A message reaches a worker.
+    Hear(Place, Message),
+    /// A trainer's delay before a pull is over.
+    Ask(Place),
+    /// A trainer's gradient is done, or the evaluator's measurement.
+    Computed(Place),
+    /// A trainer's delay before a payload is over.
+    Upload(Place),
+    /// A payload's first chunk has left.
+    Rest(Place),
+    /// A payload's last byte has left.
+    Uploaded(Place),
+    PipeEnd(PipeEnd),
+    Tick,
+}
+
+impl From<PipeEnd> for Happening {
+    fn from(end: PipeEnd) -> Self {
+        Self::PipeEnd(end)
+    }
+}
+
+/// What the server says.
+pub(super) enum Message {
+    Snapshot((Generation, Version), Vec<Chunk>),
+    Unchanged,
+    Stop(Arc<str>),
+    Verdict(PushId, Verdict),
+    Proceed(PushId),
+    Controls(Controls),
+}
+
+/// The evaluator: at [`Place`] `trainers.len()`.
+struct EvaluatorSite {
+    evaluator: Option<Box<dyn Evaluator>>,
+    measuring: Option<Pending<(Box<dyn Evaluator>, Result<Measurement, BoxError>)>>,
+    given: Version,
+}
+
+pub(super) struct Cluster<'a> {
+    config: Config,
+    layout: Arc<Layout>,
+    server: Server,
+    /// When the server is done with what it has.
+    server_free: Duration,
+    agenda: Agenda<Happening>,
+    network: Network<Happening>,
+    trainers: Vec<TrainerSite>,
+    evaluator: EvaluatorSite,
+    pool: Pool,
+    frames: FrameBytes,
+    observer: &'a mut dyn Observer,
+    draining: bool,
+    finished: bool,
+}
+
+impl<'a> Cluster<'a> {
+    pub(super) fn new(config: Config, task: &dyn Task, pool: Pool, observer: &'a mut dyn Observer) -> Result<Self, Error> {
+        let layout = Arc::new(task.layout()?);
+        let initial = (Arc::clone(&layout), task.initial_parameters()?);
+        let workers = config.workload.num_workers;
+        let site = |id| TrainerSite::new(&config, task, &layout, WorkerId(id)).map_err(Error::Task);
+        let trainers = (0..workers).map(site).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            server: Server::new(config.clone(), GENERATION, 0.0, Some(initial)).in_virtual_time(),
+            server_free: Duration::ZERO,
+            agenda: Agenda::new(),
+            network: Network::new(&config, workers),
+            trainers,
+            evaluator: EvaluatorSite {
+                evaluator: Some(task.evaluator()?),
+                measuring: None,
+                given: Version(0),
+            },
+            pool,
+            frames: FrameBytes::default(),
+            observer,
+            draining: false,
+            finished: false,
+            config,
+            layout,
+        })
+    }
+
+    /// Runs until the run is over and drained.
+    pub(super) fn run(mut self) -> Result<(), Error> {
+        for place in 0..=self.trainers.len() {
+            let joining = self.joining(place);
+            let session = session(place);
+            self.serve(Input::Join { session, joining })?;
+        }
+        self.agenda.after(TICK, Happening::Tick);
+        // There is always a tick to come.
+        while !self.finished
+            && let Some(happening) = self.agenda.next()
+        {
+            self.happen(happening)?;
+            if self.observer.asked_to_stop() && !self.draining {
+                self.drain("asked to stop")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn joining(&self, place: Place) -> Box<Joining> {
+        let trainer = self.trainers.get(place);
+        Box::new(Joining {
+            role: trainer.map_or(Role::Evaluator, |_| Role::Trainer),
+            wanted: trainer.map(|trainer| trainer.id),
+            incarnation: Incarnation(place as u64),
+            layout: Layout::clone(&self.layout),
+            name: trainer.map_or("evaluator".into(), |trainer| format!("worker-{}", trainer.id.0)),
+        })
+    }
+
+    fn happen(&mut self, happening: Happening) -> Result<(), Error> {
+        match happening {
+            Happening::Arrive(input) => self.arrive(input),
+            Happening::Serve(input) => self.serve(input)?,
+            Happening::Hear(place, message) => self.hear(place, message)?,
+            Happening::Ask(place) => self.ask(place),
+            Happening::Computed(place) if place == self.trainers.len() => self.measured()?,
+            Happening::Computed(place) => self.computed(place)?,
+            Happening::Upload(place) => self.upload(place),
+            Happening::Rest(place) => self.rest(place),
+            Happening::Uploaded(place) => self.uploaded(place),
+            Happening::PipeEnd(end) => self.network.end(end, &mut self.agenda),
+            Happening::Tick => {
+                self.serve(Input::Tick { frames: self.frames })?;
+                self.agenda.after(TICK, Happening::Tick);
+            }
+        }
+        Ok(())
+    }
+
+    /// A message waits until the server has dealt with those before it. Pushes take it `simulation.server_s`.
+    fn arrive(&mut self, input: Input) {
+        let is_push = matches!(input, Input::Push { .. });
+        let cost_s = if is_push { self.config.simulation.server_s } else { 0.0 };
+        let cost = Duration::try_from_secs_f64(cost_s).unwrap_or_default();
+        self.server_free = self.server_free.max(self.agenda.now()) + cost;
+        self.agenda.at(self.server_free, Happening::Serve(input));
+    }
+
+    fn serve(&mut self, input: Input) -> Result<(), Error> {
+        let mut actions = Vec::new();
+        self.server.handle(self.agenda.now(), input, &mut actions);
+        actions.into_iter().try_for_each(|action| self.perform(action))
+    }
+
+    fn perform(&mut self, action: Action) -> Result<(), Error> {
+        match action {
+            Action::Emit(event) => self.emit(event)?,
+            Action::Finish => self.finished = true,
+            Action::Admit { session, .. } => self.admitted(place(session)),
+            Action::Refuse { refusal, .. } | Action::Close { refusal, .. } => {
+                return Err(Error::Refused(refusal.to_string()));
+            }
+            Action::AskParameters { .. } => return Err(Error::Refused("parameters are there already".into())),
+            Action::Answer { session, answer } => self.answer(place(session), answer),
+            Action::Verdict {
+                session,
+                push,
+                verdict,
+            } => self.say(session, Message::Verdict(push, verdict)),
+            Action::Proceed { session, push } => self.say(session, Message::Proceed(push)),
+            Action::Controls { session, controls } => self.say(session, Message::Controls(controls)),
+            // No operator is here to ask.
+            Action::ControlsSet { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn emit(&mut self, event: Event) -> Result<(), Error> {
+        self.observer.event(event).map_err(Error::Log)
+    }
+
+    fn say(&mut self, session: SessionId, message: Message) {
+        let place = place(session);
+        let happening = Happening::Hear(place, message);
+        self.network.send((place, Way::Down), happening, &mut self.agenda);
+    }
+
+    fn admitted(&mut self, place: Place) {
+        if let Some(trainer) = self.trainers.get_mut(place) {
+            trainer.joined(GENERATION);
+        }
+        self.pull(place);
+    }
+
+    /// Wants parameters.
+    fn pull(&mut self, place: Place) {
+        let now = self.agenda.now();
+        let wait = self.trainers.get_mut(place).map_or(Duration::ZERO, |trainer| trainer.asks(now));
+        match wait {
+            Duration::ZERO => self.ask(place),
+            wait => self.agenda.after(wait, Happening::Ask(place)),
+        }
+    }
+
+    fn ask(&mut self, place: Place) {
+        let known = self.trainers.get(place).and_then(|trainer| trainer.known);
+        let input = Input::Pull {
+            session: session(place),
+            pull: Pull { known },
+        };
+        self.network.send((place, Way::Up), Happening::Arrive(input), &mut self.agenda);
+    }
+
+    fn answer(&mut self, place: Place, answer: Answer) {
+        let (generation, version, chunks) = match answer {
+            Answer::Unchanged { .. } => return self.say(session(place), Message::Unchanged),
+            Answer::Stop { reason } => return self.say(session(place), Message::Stop(reason)),
+            Answer::Snapshot {
+                generation,
+                version,
+                chunks,
+            } => (generation, version, chunks),
+        };
+        let bytes = self.layout.dense_bytes();
+        self.frames.downlink += bytes;
+        let cargo = Cargo {
+            bytes,
+            sent: None,
+            arrived: Happening::Hear(place, Message::Snapshot((generation, version), chunks)),
+        };
+        self.network.carry((place, Way::Down), cargo, &mut self.agenda);
+    }
+
+    fn hear(&mut self, place: Place, message: Message) -> Result<(), Error> {
+        if place == self.trainers.len() {
+            return self.evaluator_hears(message);
+        }
+        let (now, rtt) = (self.agenda.now(), self.network.round_trip(place));
+        let trainer = &mut self.trainers[place];
+        match message {
+            Message::Snapshot(at, chunks) => {
+                trainer.take(now, Some((at, chunks)));
+                self.compute(place);
+            }
+            Message::Unchanged => {
+                trainer.take(now, None);
+                self.compute(place);
+            }
+            Message::Stop(reason) => self.leave(place, &reason)?,
+            Message::Controls(controls) => trainer.adapt(controls),
+            Message::Proceed(push) => {
+                if trainer.upload.as_ref().is_some_and(|upload| upload.push.header.push == push) {
+                    let wait = trainer.ready(now);
+                    self.agenda.after(wait, Happening::Upload(place));
+                }
+            }
+            Message::Verdict(push, verdict) => {
+                if trainer.settle(push, verdict, rtt) {
+                    self.abort(place);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn compute(&mut self, place: Place) {
+        let takes = self.trainers[place].compute(&self.pool);
+        self.agenda.after(takes, Happening::Computed(place));
+    }
+
+    fn computed(&mut self, place: Place) -> Result<(), Error> {
+        let now = self.agenda.now();
+        let trainer = &mut self.trainers[place];
+        match trainer.computed()? {
+            Step::Unfit => self.pull(place),
+            Step::Diverged(reason) => self.leave(place, &reason)?,
+            Step::Push(push) if push.asks_first => {
+                let asks = self.announce(place, &push, 0);
+                self.trainers[place].begin(push);
+                self.network.send((place, Way::Up), asks, &mut self.agenda);
+            }
+            Step::Push(push) => {
+                trainer.begin(push);
+                let wait = trainer.ready(now);
+                self.agenda.after(wait, Happening::Upload(place));
+            }
+        }
+        Ok(())
+    }
+
+    fn announce(&self, place: Place, push: &Push, received_bytes: u64) -> Happening {
+        Happening::Arrive(Input::Announce {
+            session: session(place),
+            header: Box::new(push.header.clone()),
+            asks: push.asks_first,
+            received_bytes,
+        })
+    }
+
+    /// Sends a payload: the first chunk announces the rest, unless that was asked for already.
+    fn upload(&mut self, place: Place) {
+        let Some(upload) = &self.trainers[place].upload else {
+            return;
+        };
+        let (bytes, chunk) = (upload.push.header.payload_bytes, self.config.server.chunk_bytes as u64);
+        if upload.push.asks_first || bytes <= chunk {
+            return self.last_bytes(place, bytes);
+        }
+        let cargo = Cargo {
+            bytes: chunk,
+            sent: Some(Happening::Rest(place)),
+            arrived: self.announce(place, &upload.push, chunk),
+        };
+        self.send_up(place, cargo);
+    }
+
+    fn rest(&mut self, place: Place) {
+        let whole = self.trainers[place].upload.as_ref().map(|upload| upload.push.header.payload_bytes);
+        // A verdict may have ended it just now.
+        if let Some(bytes) = whole {
+            self.last_bytes(place, bytes - self.config.server.chunk_bytes as u64);
+        }
+    }
+
+    /// The end of a payload: with it the push is whole.
+    fn last_bytes(&mut self, place: Place, bytes: u64) {
+        let Some(upload) = &self.trainers[place].upload else {
+            return;
+        };
+        let Push { header, payload, .. } = Push::clone(&upload.push);
+        let pushed = Pushed {
+            header,
+            // The worker sends no values that are not finite; whatever else is wrong with them is refused as such.
+            payload: payload.check(&self.layout).ok(),
+            decode_s: self.config.simulation.server_s,
+        };
+        let arrived = Happening::Arrive(Input::Push {
+            session: session(place),
+            pushed: Box::new(pushed),
+        });
+        let cargo = Cargo {
+            bytes,
+            sent: Some(Happening::Uploaded(place)),
+            arrived,
+        };
+        self.send_up(place, cargo);
+    }
+
+    fn send_up(&mut self, place: Place, cargo: Cargo<Happening>) {
+        self.frames.uplink += cargo.bytes;
+        let transfer = self.network.carry((place, Way::Up), cargo, &mut self.agenda);
+        if let Some(upload) = &mut self.trainers[place].upload {
+            upload.transfer = Some(transfer);
+        }
+    }
+
+    fn uploaded(&mut self, place: Place) {
+        let now = self.agenda.now();
+        // A verdict may have ended it just now, and then the next pull is under way.
+        if self.trainers[place].upload.is_some() {
+            self.trainers[place].uploaded(now);
+            self.pull(place);
+        }
+    }
+
+    /// The server does not want the rest of a payload.
+    fn abort(&mut self, place: Place) {
+        let upload = self.trainers[place].upload.take();
+        if let Some(transfer) = upload.and_then(|upload| upload.transfer) {
+            self.network.cancel(transfer, &mut self.agenda);
+        }
+        self.pull(place);
+    }
+
+    fn leave(&mut self, place: Place, reason: &str) -> Result<(), Error> {
+        if let Some(trainer) = self.trainers.get_mut(place) {
+            trainer.stop();
+        }
+        self.serve(Input::Leave {
+            session: session(place),
+            reason: reason.to_owned(),
+            frames: FrameBytes::default(),
+        })?;
+        // Real trainers could be started again; here nobody is left to do that. A run that is over already stays so.
+        if !self.draining && self.trainers.iter().all(|trainer| trainer.gone) {
+            self.drain(&format!("no trainer is left: {reason}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn session(place: Place) -> SessionId {
+    SessionId(place as u64)
+}
+
+fn place(session: SessionId) -> Place {
+    session.0 as Place
+}
+
+/// The evaluator's part.
+impl Cluster<'_> {
+    fn evaluator_hears(&mut self, message: Message) -> Result<(), Error> {
+        match message {
+            Message::Snapshot((_, version), chunks) => {
+                self.evaluator.given = version;
+                let evaluator = self.evaluator.evaluator.take();
+                self.evaluator.measuring = evaluator.map(|mut evaluator| {
+                    self.pool.run(move || {
+                        let measured = evaluator.evaluate(&chunks.concat_chunks());
+                        (evaluator, measured)
+                    })
+                });
+                let takes = Duration::try_from_secs_f64(self.config.simulation.eval_s).unwrap_or_default();
+                self.agenda.after(takes, Happening::Computed(self.trainers.len()));
+                Ok(())
+            }
+            Message::Stop(reason) => self.leave(self.trainers.len(), &reason),
+            // An evaluator holds no version that could be current, and pushes nothing.
+            Message::Unchanged | Message::Verdict(..) | Message::Proceed(_) | Message::Controls(_) => Ok(()),
+        }
+    }
+
+    fn measured(&mut self) -> Result<(), Error> {
+        let Some(measuring) = self.evaluator.measuring.take() else {
+            return Ok(());
+        };
+        let (evaluator, measured) = measuring.get().map_err(|panicked: Panicked| Error::Task(Box::new(panicked)))?;
+        self.evaluator.evaluator = Some(evaluator);
+        let measured = measured?;
+        let place = self.trainers.len();
+        let input = Input::Report {
+            session: session(place),
+            evaluation: Evaluation {
+                version: self.evaluator.given,
+                accuracy: measured.accuracy,
+                loss: measured.loss,
+                eval_s: self.config.simulation.eval_s,
+                buffers: measured.buffers.into(),
+            },
+        };
+        self.network.send((place, Way::Up), Happening::Arrive(input), &mut self.agenda);
+        self.pull(place);
+        Ok(())
+    }
+
+    fn drain(&mut self, reason: &str) -> Result<(), Error> {
+        self.draining = true;
+        let reason = reason.to_owned();
+        self.serve(Input::Drain { reason })
+    }
+}
