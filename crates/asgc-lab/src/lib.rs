@@ -15,6 +15,7 @@
 //! | [`objective`] | problems whose gradient is a formula |
 //! | [`simulate`] | runs on virtual time |
 //! | [`rate`] | updates a second, without the start |
+//! | [`spread`], [`seeds`] | mean and spread over seeds, configurations side by side |
 //! | [`table`] | figures of one or several runs, side by side |
 //! | [`units`] | bytes, seconds and shares as people read them |
 
@@ -25,7 +26,9 @@ pub mod plan;
 pub mod progress;
 pub mod rate;
 pub mod replay;
+pub mod seeds;
 pub mod simulate;
+pub mod spread;
 pub mod steps;
 pub mod summary;
 pub mod table;

@@ -67,7 +67,7 @@ impl Default for Simulation {
             step_s: 0.0,
             step_by_worker: BTreeMap::new(),
             step_spread: 0.1,
-            eval_s: 0.0,
+            eval_s: 1.0,
             server_s: 0.0,
             uplink_mbps: 0.0,
             uplink_by_worker: BTreeMap::new(),

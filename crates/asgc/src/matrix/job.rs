@@ -1,0 +1,167 @@
+//! One run of a matrix, and whether it has been made already.
+
+use super::file::Matrix;
+use crate::local::Setup;
+use crate::run::Mode;
+use anyhow::{Result, bail};
+use asgc_core::config::{Config, StepTime};
+use asgc_daemon::event_log::EVENTS_FILE;
+use asgc_lab::{Summary, read_log};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A configuration with a seed.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// The configuration's own name: what runs over several seeds have in common.
+    pub(crate) group: String,
+    /// The run's: `NAME_sSEED`.
+    pub(crate) name: String,
+    pub(crate) setup: Setup,
+}
+
+/// What an earlier run left.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing that could be used.
+    Nothing,
+    /// The very run.
+    Done,
+    /// A run of that name, but with other settings.
+    Other,
+}
+
+/// All runs, seed by seed: a whole comparison is there as early as possible. Everything is checked before anything runs.
+pub(crate) fn jobs(matrix: &Matrix, set: &[String]) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
+    let mut folders = BTreeMap::<PathBuf, PathBuf>::new();
+    for seed in &matrix.seeds {
+        for file in &matrix.configs {
+            let job = job(file, *seed, matrix.set.iter().chain(set).cloned().collect())?;
+            if let Some(other) = folders.insert(job.setup.folder(), file.clone()) {
+                let (folder, other) = (job.setup.folder(), other.display().to_string());
+                bail!(
+                    "{other} and {} would both write to {}; give them names of their own (run.name)",
+                    file.display(),
+                    folder.display()
+                );
+            }
+            jobs.push(job);
+        }
+    }
+    Ok(jobs)
+}
+
+fn job(file: &std::path::Path, seed: u64, mut set: Vec<String>) -> Result<Job> {
+    let group = Setup::load(Some(file.to_owned()), set.clone(), true)?.config().run.name.clone();
+    let name = format!("{group}_s{seed}");
+    set.extend([format!("run.name={name}"), format!("run.seed={seed}")]);
+    let setup = Setup::load(Some(file.to_owned()), set, true)?;
+    Ok(Job { group, name, setup })
+}
+
+impl Job {
+    /// The run's figures, where it has a log.
+    pub(crate) fn summary(&self) -> Option<Summary> {
+        let log = read_log(&self.setup.folder().join(EVENTS_FILE)).ok()?;
+        Some(Summary::from_events(&log.events))
+    }
+
+    /// Whether the run was made before, to its end and with the same settings.
+    pub(crate) fn found(&self, mode: Mode) -> Found {
+        let Some(summary) = self.summary() else {
+            return Found::Nothing;
+        };
+        let (Some(start), Some(_)) = (&summary.start, &summary.end) else {
+            return Found::Nothing;
+        };
+        let logged = start.config.as_deref();
+        let same = start.simulated == (mode == Mode::Simulate)
+            && logged.is_some_and(|logged| comparable(logged, logged) == comparable(self.setup.config(), logged));
+        if same { Found::Done } else { Found::Other }
+    }
+}
+
+/// Without what describes a machine, or a run as a process. `logged` knows the time of a step that was measured.
+fn comparable(config: &Config, logged: &Config) -> Config {
+    let mut config = config.clone();
+    let neutral = Config::default();
+    (config.telemetry, config.worker) = (neutral.telemetry, neutral.worker);
+    config.server.listen = neutral.server.listen;
+    config.server.advertise = None;
+    config.server.address_file = None;
+    config.run.results_dir = neutral.run.results_dir;
+    config.simulation.threads = 0;
+    if config.simulation.step == StepTime::Measured && config.simulation.step_s == 0.0 {
+        config.simulation.step_s = logged.simulation.step_s;
+    }
+    config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn matrix(dir: &Path, names: &[&str]) -> Matrix {
+        let file = |(i, name): (usize, &&str)| {
+            let path = dir.join(format!("{i}.toml"));
+            let results = dir.display();
+            fs::write(&path, format!("[run]\nname = \"{name}\"\nresults_dir = \"{results}\"\n")).unwrap();
+            path
+        };
+        Matrix {
+            configs: names.iter().enumerate().map(file).collect(),
+            seeds: vec![3, 1],
+            set: vec!["workload.lr=0.5".into()],
+        }
+    }
+
+    #[test]
+    fn seeds_are_the_outer_loop() {
+        let dir = tempfile::tempdir().unwrap();
+        let jobs = jobs(&matrix(dir.path(), &["a", "b"]), &["workload.batch_size=7".into()]).unwrap();
+        let names = jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>();
+        assert_eq!(names, ["a_s3", "b_s3", "a_s1", "b_s1"]);
+        let config = jobs[3].setup.config();
+        assert_eq!((config.run.seed, config.workload.lr, config.workload.batch_size), (1, 0.5, 7));
+        assert_eq!((jobs[3].group.as_str(), config.run.name.as_str()), ("b", "b_s1"));
+    }
+
+    #[test]
+    fn runs_must_not_overwrite_one_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = jobs(&matrix(dir.path(), &["a", "a"]), &[]).unwrap_err().to_string();
+        assert!(error.contains("0.toml and ") && error.contains("a_s3"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_wrong_stops_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = jobs(&matrix(dir.path(), &["a"]), &["workload.lr=-1".into()]).unwrap_err();
+        assert!(error.to_string().contains("workload.lr"), "{error}");
+        let mut missing = matrix(dir.path(), &["a"]);
+        missing.configs.push("nowhere.toml".into());
+        assert!(jobs(&missing, &[]).unwrap_err().to_string().contains("nowhere.toml"));
+    }
+
+    #[test]
+    fn what_describes_the_machine_makes_no_other_run() {
+        let mut config = Config::default();
+        let logged = {
+            let mut logged = config.clone();
+            logged.simulation.step_s = 0.04;
+            logged.server.listen = "127.0.0.1:1".into();
+            logged
+        };
+        config.telemetry.log = "debug".into();
+        config.simulation.threads = 2;
+        assert!(comparable(&config, &logged) == comparable(&logged, &logged));
+        config.simulation.step_s = 0.05;
+        assert!(comparable(&config, &logged) != comparable(&logged, &logged));
+        config.simulation.step_s = 0.04;
+        config.workload.lr = 0.1;
+        assert!(comparable(&config, &logged) != comparable(&logged, &logged));
+    }
+}
