@@ -5,6 +5,7 @@ mod cluster;
 mod controls;
 mod explain;
 mod local;
+mod matrix;
 mod output;
 mod plan;
 mod programs;
@@ -36,6 +37,7 @@ const EXIT_CODES: &str = "Exit codes: 0 ended properly, 1 did not, 64 wrong flag
 enum Command {
     Run(run::Args),
     Local(local::Args),
+    Matrix(matrix::Args),
     Summary(summary::Args),
     Replay(replay::Args),
     Explain(explain::Args),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Local(args) => local::main(&args),
+        Command::Matrix(args) => matrix::main(&args),
         Command::Summary(args) => summary::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Explain(args) => explain::main(&args),

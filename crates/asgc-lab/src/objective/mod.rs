@@ -117,7 +117,7 @@ mod tests {
                 at.iter_mut().zip(&gradient).for_each(|(x, g)| *x -= 0.2 * g);
             }
             let after = evaluator.evaluate(&at).unwrap();
-            assert!(after.loss < 0.6 * before.loss, "{model:?}: {} -> {}", before.loss, after.loss);
+            assert!(after.loss < 0.7 * before.loss, "{model:?}: {} -> {}", before.loss, after.loss);
             assert!(after.accuracy > 0.8, "{model:?}: {}", after.accuracy);
         }
     }

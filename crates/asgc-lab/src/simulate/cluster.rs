@@ -60,10 +60,13 @@ pub(super) enum Message {
     Controls(Controls),
 }
 
+/// An evaluator comes back with its measurement.
+type Measuring = (Box<dyn Evaluator>, Result<Measurement, BoxError>);
+
 /// The evaluator: at [`Place`] `trainers.len()`.
 struct EvaluatorSite {
     evaluator: Option<Box<dyn Evaluator>>,
-    measuring: Option<Pending<(Box<dyn Evaluator>, Result<Measurement, BoxError>)>>,
+    measuring: Option<Pending<Measuring>>,
     given: Version,
 }
 

@@ -55,19 +55,23 @@ fn run(change: impl FnOnce(&mut Config)) -> Vec<Event> {
 }
 
 fn updates(events: &[Event]) -> Vec<&Update> {
-    let update = |event| match event {
-        &Event::Update(ref update) => Some(update),
-        _ => None,
-    };
-    events.iter().filter_map(update).collect()
+    let mut found = Vec::new();
+    for event in events {
+        if let Event::Update(update) = event {
+            found.push(update);
+        }
+    }
+    found
 }
 
 fn evals(events: &[Event]) -> Vec<&Eval> {
-    let eval = |event| match event {
-        &Event::Eval(ref eval) => Some(eval),
-        _ => None,
-    };
-    events.iter().filter_map(eval).collect()
+    let mut found = Vec::new();
+    for event in events {
+        if let Event::Eval(eval) = event {
+            found.push(eval);
+        }
+    }
+    found
 }
 
 fn end(events: &[Event]) -> &RunEnd {
