@@ -13,6 +13,7 @@
 //! | [`replay`] | a log recomputed, line by line |
 //! | [`explain`] | a readable account of a run |
 //! | [`objective`] | problems whose gradient is a formula |
+//! | [`report`] | runs drawn: a page, plots, a table for other programs |
 //! | [`simulate`] | runs on virtual time |
 //! | [`rate`] | updates a second, without the start |
 //! | [`spread`], [`seeds`] | mean and spread over seeds, configurations side by side |
@@ -26,6 +27,7 @@ pub mod plan;
 pub mod progress;
 pub mod rate;
 pub mod replay;
+pub mod report;
 pub mod seeds;
 pub mod simulate;
 pub mod spread;

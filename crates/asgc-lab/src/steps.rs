@@ -6,39 +6,56 @@ use std::collections::BTreeMap;
 
 /// One trainer's steps, from its first push on.
 #[derive(Debug, Default)]
-struct Steps {
+struct Trainer {
     first_s: f64,
     last_s: f64,
     working_s: f64,
 }
 
-/// Share of trainers' steps, in [0, 1], that is neither computing nor encoding: pushing, waiting for the verdict and
-/// for parameters, and reading a batch. `None` where nobody pushed twice.
-///
-/// A step goes from one push's arrival to the next one's, so it needs no more than what every log has. Where several
-/// pushes are under way at once, computing hides behind them and the share says how much was not hidden.
-pub fn communicating<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<f64> {
-    let mut workers = BTreeMap::<WorkerId, Steps>::new();
-    for event in events {
-        let Event::Update(update) = event else { continue };
-        let steps = workers.entry(update.worker_id).or_insert(Steps {
+/// What trainers' steps are made of, as a fold over events.
+#[derive(Debug, Default)]
+pub struct Steps {
+    trainers: BTreeMap<WorkerId, Trainer>,
+}
+
+impl Steps {
+    /// Takes one more event.
+    pub fn add(&mut self, event: &Event) {
+        let Event::Update(update) = event else { return };
+        let trainer = self.trainers.entry(update.worker_id).or_insert(Trainer {
             first_s: update.elapsed_s,
             last_s: update.elapsed_s,
             working_s: 0.0,
         });
         // The first push ends a step whose beginning is not known.
-        if update.elapsed_s > steps.last_s {
+        if update.elapsed_s > trainer.last_s {
             // What a log holds as null reads as NaN, and counts as nothing.
-            steps.working_s += (update.compute_s + update.encode_s).max(0.0);
+            trainer.working_s += (update.compute_s + update.encode_s).max(0.0);
         }
-        steps.last_s = steps.last_s.max(update.elapsed_s);
+        trainer.last_s = trainer.last_s.max(update.elapsed_s);
     }
-    let sum = |of: fn(&Steps) -> f64| workers.values().map(of).sum::<f64>();
-    let (all_s, working_s) = (
-        sum(|steps| steps.last_s - steps.first_s),
-        sum(|steps| steps.working_s),
-    );
-    (all_s > 0.0).then(|| (1.0 - working_s / all_s).clamp(0.0, 1.0))
+
+    /// Share of trainers' steps, in [0, 1], that is neither computing nor encoding: pushing, waiting for the verdict and
+    /// for parameters, and reading a batch. `None` where nobody pushed twice.
+    ///
+    /// A step goes from one push's arrival to the next one's, so it needs no more than what every log has. Where several
+    /// pushes are under way at once, computing hides behind them and the share says how much was not hidden.
+    #[must_use]
+    pub fn communicating(&self) -> Option<f64> {
+        let sum = |of: fn(&Trainer) -> f64| self.trainers.values().map(of).sum::<f64>();
+        let (all_s, working_s) = (
+            sum(|trainer| trainer.last_s - trainer.first_s),
+            sum(|trainer| trainer.working_s),
+        );
+        (all_s > 0.0).then(|| (1.0 - working_s / all_s).clamp(0.0, 1.0))
+    }
+}
+
+/// [`Steps::communicating`] of a whole log.
+pub fn communicating<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<f64> {
+    let mut steps = Steps::default();
+    events.into_iter().for_each(|event| steps.add(event));
+    steps.communicating()
 }
 
 #[cfg(test)]

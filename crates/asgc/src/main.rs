@@ -10,6 +10,7 @@ mod output;
 mod plan;
 mod programs;
 mod replay;
+mod report;
 mod run;
 mod summary;
 mod tail;
@@ -39,6 +40,7 @@ enum Command {
     Local(local::Args),
     Matrix(matrix::Args),
     Summary(summary::Args),
+    Report(report::Args),
     Replay(replay::Args),
     Explain(explain::Args),
     Plan(plan::Args),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Local(args) => local::main(&args),
         Command::Matrix(args) => matrix::main(&args),
         Command::Summary(args) => summary::main(&args),
+        Command::Report(args) => report::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Explain(args) => explain::main(&args),
         Command::Plan(args) => plan::main(&args),

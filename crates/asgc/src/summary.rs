@@ -20,7 +20,7 @@ pub(crate) struct Args {
     target: Option<f64>,
 }
 
-fn fraction(text: &str) -> Result<f64, String> {
+pub(crate) fn fraction(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if (0.0..=1.0).contains(&value) {
         Ok(value)

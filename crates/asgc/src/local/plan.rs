@@ -299,23 +299,31 @@ mod tests {
     fn the_files_that_come_with_asgc_are_sound() {
         let configs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../configs");
         let mut names = std::collections::BTreeSet::new();
-        for dir in ["", "fmnist_headline", "link"].map(|dir| configs.join(dir)) {
-            for path in fs::read_dir(dir)
-                .unwrap()
-                .map(|entry| entry.unwrap().path())
-                .filter(|p| p.is_file())
-            {
-                let setup =
-                    Setup::load(Some(path.clone()), vec![], true).unwrap_or_else(|error| panic!("{error}"));
-                let name = setup.config().run.name.clone();
-                assert_eq!(path.file_stem().unwrap().to_str().unwrap(), name);
-                assert!(
-                    names.insert(name),
-                    "{} shares its folder of results",
-                    path.display()
-                );
+        let (experiments, matrices) = files(&configs);
+        for path in experiments {
+            let setup = Setup::load(Some(path.clone()), vec![], true).unwrap_or_else(|error| panic!("{error}"));
+            let name = setup.config().run.name.clone();
+            assert_eq!(path.file_stem().unwrap().to_str().unwrap(), name);
+            assert!(names.insert(name), "{} shares its folder of results", path.display());
+        }
+        assert_eq!((names.len(), matrices.len()), (54, 5));
+    }
+
+    /// All files below `folder`: experiments, and matrices, which name a list of them.
+    fn files(folder: &std::path::Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let (mut experiments, mut matrices) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                let (more, others) = files(&entry);
+                experiments.extend(more);
+                matrices.extend(others);
+            } else if fs::read_to_string(&entry).unwrap().contains("\nconfigs = [") {
+                matrices.push(entry);
+            } else {
+                experiments.push(entry);
             }
         }
-        assert_eq!(names.len(), 15);
+        (experiments, matrices)
     }
+
 }
