@@ -101,6 +101,26 @@ headline: release ## The reference's headline strategies, one after the other; a
 	for config in configs/fmnist_headline/*.toml; do target/release/asgc local $$config || exit; done
 	target/release/asgc summary results/{sync_sgd,async_plain,async_fixed_staleness,async_fixed_topk,async_topk_ef,adaptive}
 
+asgc = target/release/asgc
+# Runs that are there already, of the same settings, are not made again.
+matrix = $(asgc) matrix configs/findings/$(1).toml --resume
+
+.PHONY: findings
+findings: release ## The reference's findings measured again, into docs/findings.md; about two hours on two cores
+	@scripts/fashion-mnist
+	$(call say,real runs: four minutes in which nothing else should run)
+	$(call matrix,real) --mode processes
+	$(call say,the same runs simulated)
+	$(call matrix,simulated) $$($(asgc) calibrate --flags results/findings/compare_real_s0)
+	$(call say,Fashion-MNIST: seven strategies and three seeds - half an hour)
+	$(call matrix,fmnist)
+	$(call say,steps of different length - ten minutes)
+	$(call matrix,steps)
+	$(call say,CIFAR-10: four strategies with and without thin links - an hour; left out without the data set)
+	@if [ -d data/cifar-10-batches-bin ]; then $(call matrix,cifar); \
+	else echo 'no data/cifar-10-batches-bin: F5 to F10 are not measured' >&2; fi
+	$(asgc) findings
+
 .PHONY: clean
 clean: ## Remove what was built; libtorch and data stay
 	$(CARGO) clean

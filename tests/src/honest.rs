@@ -7,8 +7,8 @@ use asgc_core::codec::Codec;
 use asgc_core::config::Role;
 use asgc_core::ids::WorkerId;
 use asgc_core::push::Measured;
-use asgc_core::worker::Settings;
 use asgc_core::task::{Task as _, Trainer};
+use asgc_core::worker::Settings;
 
 /// A trainer that keeps to the rules.
 pub struct Honest {

@@ -5,8 +5,8 @@
 
 use asgc_core::ids::WorkerId;
 use asgc_core::layout::{Layout, TensorSpec};
-use asgc_daemon::exit::BoxError;
 use asgc_core::task::{Computed, Evaluator, Measurement, Task, Trainer};
+use asgc_daemon::exit::BoxError;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 

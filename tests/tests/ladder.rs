@@ -3,10 +3,10 @@
 
 use asgc_core::event::Event;
 use asgc_core::ids::WorkerId;
+use asgc_core::task::Task as _;
 use asgc_tests::server::{Settings, updates};
 use asgc_tests::task::TENSORS;
 use asgc_tests::{Quadratic, TestServer, TestWorker, truth};
-use asgc_core::task::Task as _;
 
 const SEED: u64 = 11;
 const STEPS: u64 = 60;

@@ -39,7 +39,16 @@ const MAY_USE: [(&str, &[&str]); 10] = [
 const KEPT_TO: [(&str, &[&str]); 3] = [
     ("tch", &["asgc-nn"]),
     ("tonic", &["asgc-proto", "asgc-client", "asgc-server"]),
-    ("clap", &["asgc-daemon", "asgc-server", "asgc-worker", "asgc-simulator", "asgc"]),
+    (
+        "clap",
+        &[
+            "asgc-daemon",
+            "asgc-server",
+            "asgc-worker",
+            "asgc-simulator",
+            "asgc",
+        ],
+    ),
 ];
 
 /// Libraries that a crate must not use.

@@ -89,7 +89,11 @@ fn one_simulated_worker_computes_what_a_real_one_computes() {
 #[test]
 fn a_measured_step_is_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
-    let set = [("simulation.step", "measured"), ("simulation.step_s", "0"), ("workload.max_updates", "5")];
+    let set = [
+        ("simulation.step", "measured"),
+        ("simulation.step_s", "0"),
+        ("workload.max_updates", "5"),
+    ];
     let mut asgc = run(folder.path(), "simulate", &set);
     assert_eq!(asgc.wait(), Some(0), "{}", asgc.log());
     let events = events(folder.path());
@@ -104,7 +108,11 @@ fn a_measured_step_is_in_the_log() {
 #[test]
 fn an_interrupt_drains_a_simulation() {
     let folder = tempfile::tempdir().unwrap();
-    let mut asgc = run(folder.path(), "simulate", &[("workload.max_updates", "100000000")]);
+    let mut asgc = run(
+        folder.path(),
+        "simulate",
+        &[("workload.max_updates", "100000000")],
+    );
     until("updates", || {
         let log = fs::read(folder.path().join("results/run/events.jsonl")).unwrap_or_default();
         (log.len() > 20_000).then_some(())
@@ -130,7 +138,10 @@ fn an_objective_is_no_work_for_workers() {
 #[test]
 fn a_simulation_that_cannot_begin_says_why() {
     let folder = tempfile::tempdir().unwrap();
-    let missing = [("workload.dataset", "fashion_mnist"), ("run.data_root", "/nonexistent")];
+    let missing = [
+        ("workload.dataset", "fashion_mnist"),
+        ("run.data_root", "/nonexistent"),
+    ];
     let mut asgc = run(folder.path(), "simulate", &missing);
     assert_eq!(asgc.wait(), Some(1));
     assert!(asgc.log().contains("/nonexistent"), "{}", asgc.log());

@@ -5,6 +5,8 @@
 //!
 //! | module | what it gives |
 //! |---|---|
+//! | [`calibrate`] | what a simulation needs to know of machines, from a real run |
+//! | [`findings`] | the reference's findings, measured again |
 //! | [`log`] | events from bytes: whole files, and files that grow |
 //! | [`steps`] | what trainers' steps are made of |
 //! | [`summary`] | the figures of a run |
@@ -20,7 +22,9 @@
 //! | [`table`] | figures of one or several runs, side by side |
 //! | [`units`] | bytes, seconds and shares as people read them |
 
+pub mod calibrate;
 pub mod explain;
+pub mod findings;
 pub mod log;
 pub mod objective;
 pub mod plan;

@@ -11,15 +11,46 @@ type Figure = fn(&Summary) -> Option<f64>;
 type Column = (&'static str, &'static str, Figure, fn(f64) -> String);
 
 const COLUMNS: [Column; 9] = [
-    ("final accuracy", "final_accuracy", Summary::accuracy, units::accuracy),
-    ("final loss", "final_loss", Summary::loss, |loss| format!("{loss:.4}")),
-    ("time to target", "time_to_target_s", time_to_target, units::seconds),
+    (
+        "final accuracy",
+        "final_accuracy",
+        Summary::accuracy,
+        units::accuracy,
+    ),
+    ("final loss", "final_loss", Summary::loss, |loss| {
+        format!("{loss:.4}")
+    }),
+    (
+        "time to target",
+        "time_to_target_s",
+        time_to_target,
+        units::seconds,
+    ),
     ("wall time", "wall_s", |s| Some(s.wall_s()), units::seconds),
-    ("updates/s", "updates_per_s", Summary::updates_per_s, |rate| format!("{rate:.2}")),
-    ("payload", "payload_bytes", |s| Some(s.payload_bytes() as f64), |bytes| units::bytes(bytes as u64)),
-    ("ratio", "compression_ratio", Summary::compression_ratio, |ratio| format!("{ratio:.2}")),
-    ("staleness", "mean_staleness", Summary::mean_staleness, |tau| format!("{tau:.2}")),
-    ("rejected", "rejected_frac", Summary::rejected_share, units::percent),
+    ("updates/s", "updates_per_s", Summary::updates_per_s, |rate| {
+        format!("{rate:.2}")
+    }),
+    (
+        "payload",
+        "payload_bytes",
+        |s| Some(s.payload_bytes() as f64),
+        |bytes| units::bytes(bytes as u64),
+    ),
+    (
+        "ratio",
+        "compression_ratio",
+        Summary::compression_ratio,
+        |ratio| format!("{ratio:.2}"),
+    ),
+    ("staleness", "mean_staleness", Summary::mean_staleness, |tau| {
+        format!("{tau:.2}")
+    }),
+    (
+        "rejected",
+        "rejected_frac",
+        Summary::rejected_share,
+        units::percent,
+    ),
 ];
 
 fn time_to_target(summary: &Summary) -> Option<f64> {
@@ -62,7 +93,9 @@ pub fn table(groups: &[Group]) -> String {
     let titles = COLUMNS.iter().map(|(title, ..)| *title);
     table.set_header(["configuration", "seeds"].into_iter().chain(titles));
     for group in groups {
-        let cells = COLUMNS.iter().map(|&(_, _, figure, show)| group.cell(figure, show));
+        let cells = COLUMNS
+            .iter()
+            .map(|&(_, _, figure, show)| group.cell(figure, show));
         let first = [group.name.clone(), group.runs.len().to_string()];
         table.add_row(first.into_iter().chain(cells));
     }
@@ -75,13 +108,18 @@ pub fn table(groups: &[Group]) -> String {
 /// The same as CSV, in plain units: each figure's mean and, as `NAME_sd`, its standard deviation.
 #[must_use]
 pub fn csv(groups: &[Group]) -> String {
-    let names = COLUMNS.iter().flat_map(|(_, name, ..)| [(*name).to_owned(), format!("{name}_sd")]);
-    let header = ["configuration".to_owned(), "seeds".to_owned()].into_iter().chain(names);
+    let names = COLUMNS
+        .iter()
+        .flat_map(|(_, name, ..)| [(*name).to_owned(), format!("{name}_sd")]);
+    let header = ["configuration".to_owned(), "seeds".to_owned()]
+        .into_iter()
+        .chain(names);
     let mut text = line(header);
     for group in groups {
         let figures = COLUMNS.iter().flat_map(|&(_, _, figure, _)| {
             let spread = group.spread(figure);
-            [spread.map(|s| s.mean), spread.and_then(|s| s.deviation)].map(|v| v.map_or(MISSING.into(), |v| v.to_string()))
+            [spread.map(|s| s.mean), spread.and_then(|s| s.deviation)]
+                .map(|v| v.map_or(MISSING.into(), |v| v.to_string()))
         });
         let first = [group.name.clone(), group.runs.len().to_string()];
         text += &line(first.into_iter().chain(figures));
@@ -121,9 +159,18 @@ mod tests {
     fn figures_have_means_and_spreads() {
         let table = table(&groups());
         let rows = table.lines().collect::<Vec<_>>();
-        assert!(rows[2].contains("| two ") && rows[2].contains("87.00 % ± 1.41 %"), "\n{table}");
-        assert!(rows[3].contains("| one ") && rows[3].contains(" 86.00 % |"), "\n{table}");
-        assert!(rows[4].contains("| none ") && rows[4].contains(" - |"), "\n{table}");
+        assert!(
+            rows[2].contains("| two ") && rows[2].contains("87.00 % ± 1.41 %"),
+            "\n{table}"
+        );
+        assert!(
+            rows[3].contains("| one ") && rows[3].contains(" 86.00 % |"),
+            "\n{table}"
+        );
+        assert!(
+            rows[4].contains("| none ") && rows[4].contains(" - |"),
+            "\n{table}"
+        );
     }
 
     #[test]
@@ -136,8 +183,14 @@ mod tests {
     #[test]
     fn a_csv_has_a_column_a_figure_and_its_spread() {
         let text = csv(&groups());
-        let lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>()).collect::<Vec<_>>();
-        assert_eq!(lines[0][..4], ["configuration", "seeds", "final_accuracy", "final_accuracy_sd"]);
+        let lines = text
+            .lines()
+            .map(|line| line.split(',').collect::<Vec<_>>())
+            .collect::<Vec<_>>();
+        assert_eq!(
+            lines[0][..4],
+            ["configuration", "seeds", "final_accuracy", "final_accuracy_sd"]
+        );
         assert!(lines.iter().all(|line| line.len() == 2 + 2 * COLUMNS.len()));
         assert_eq!(lines[2][..4], ["one", "1", "0.86", "-"]);
     }

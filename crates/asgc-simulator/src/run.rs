@@ -34,7 +34,10 @@ fn run_blocking(mut config: Config, shutdown: Shutdown) -> Result<(), BoxError> 
     let simulation = &mut config.simulation;
     if simulation.step == StepTime::Measured && simulation.step_s == 0.0 {
         simulation.step_s = simulate::step_s(task.as_ref())?;
-        tracing::info!(step_s = simulation.step_s, "measured a step; the log has it in run_start");
+        tracing::info!(
+            step_s = simulation.step_s,
+            "measured a step; the log has it in run_start"
+        );
     }
     let threads = threads(&config)?;
     tracing::info!(threads, workers = config.workload.num_workers, "simulating");
@@ -42,7 +45,11 @@ fn run_blocking(mut config: Config, shutdown: Shutdown) -> Result<(), BoxError> 
     simulate(&config, task.as_ref(), threads, &mut logging)?;
     let report = logging.log.close(CLOSE_WITHIN);
     if report.lost > 0 {
-        return Err(format!("{} events could not be written: the log is not whole", report.lost).into());
+        return Err(format!(
+            "{} events could not be written: the log is not whole",
+            report.lost
+        )
+        .into());
     }
     Ok(())
 }

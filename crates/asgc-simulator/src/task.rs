@@ -22,5 +22,8 @@ fn network(config: &Config) -> Result<Box<dyn Task>, BoxError> {
 #[cfg(not(feature = "torch"))]
 fn network(config: &Config) -> Result<Box<dyn Task>, BoxError> {
     let model = config.workload.model.as_str();
-    Err(format!("workload.model = \"{model}\" needs libtorch, and this program was built without its feature `torch`").into())
+    Err(format!(
+        "workload.model = \"{model}\" needs libtorch, and this program was built without its feature `torch`"
+    )
+    .into())
 }

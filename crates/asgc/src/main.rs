@@ -1,9 +1,11 @@
 //! The command line of operators and researchers.
 
 mod bench;
+mod calibrate;
 mod cluster;
 mod controls;
 mod explain;
+mod findings;
 mod local;
 mod matrix;
 mod output;
@@ -41,6 +43,8 @@ enum Command {
     Matrix(matrix::Args),
     Summary(summary::Args),
     Report(report::Args),
+    Calibrate(calibrate::Args),
+    Findings(findings::Args),
     Replay(replay::Args),
     Explain(explain::Args),
     Plan(plan::Args),
@@ -60,6 +64,8 @@ fn main() -> ExitCode {
         Command::Matrix(args) => matrix::main(&args),
         Command::Summary(args) => summary::main(&args),
         Command::Report(args) => report::main(&args),
+        Command::Calibrate(args) => calibrate::main(&args),
+        Command::Findings(args) => findings::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Explain(args) => explain::main(&args),
         Command::Plan(args) => plan::main(&args),

@@ -27,15 +27,27 @@ pub(crate) struct Args {
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let labels = labels(&args.runs)?;
-    let summaries = args.runs.iter().map(|run| read(run)).collect::<Result<Vec<_>>>()?;
+    let summaries = args
+        .runs
+        .iter()
+        .map(|run| read(run))
+        .collect::<Result<Vec<_>>>()?;
     print(&summaries, args.target);
     let fold = |(path, label): (&PathBuf, String)| Run::read(&log_of(path), label);
-    let runs = args.runs.iter().zip(labels).map(fold).collect::<Result<Vec<_>, _>>()?;
+    let runs = args
+        .runs
+        .iter()
+        .zip(labels)
+        .map(fold)
+        .collect::<Result<Vec<_>, _>>()?;
     let files = report::write(&runs, &args.out, args.target)?;
     for file in files.iter().take(2) {
         output::say(&file.display().to_string());
     }
-    output::say(&format!("{} plots beside them, as SVG and PNG", files.len() / 2 - 1));
+    output::say(&format!(
+        "{} plots beside them, as SVG and PNG",
+        files.len() / 2 - 1
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -45,14 +57,25 @@ fn labels(runs: &[PathBuf]) -> Result<Vec<String>> {
         true => path.parent().map(Path::to_owned).unwrap_or_default(),
         false => path.to_owned(),
     };
-    let folders = runs.iter().map(|run| std::path::absolute(folder(run))).collect::<Result<Vec<_>, _>>();
+    let folders = runs
+        .iter()
+        .map(|run| std::path::absolute(folder(run)))
+        .collect::<Result<Vec<_>, _>>();
     let folders = folders.context("cannot tell the current folder")?;
     let distinct = folders.iter().collect::<BTreeSet<_>>().len();
     if distinct < folders.len() {
         bail!("a run is named twice");
     }
-    for parts in 1..=folders.iter().map(|folder| folder.iter().count()).max().unwrap_or(1) {
-        let labels = folders.iter().map(|folder| end_of(folder, parts)).collect::<Vec<_>>();
+    for parts in 1..=folders
+        .iter()
+        .map(|folder| folder.iter().count())
+        .max()
+        .unwrap_or(1)
+    {
+        let labels = folders
+            .iter()
+            .map(|folder| end_of(folder, parts))
+            .collect::<Vec<_>>();
         if labels.iter().collect::<BTreeSet<_>>().len() == labels.len() {
             return Ok(labels);
         }
@@ -61,7 +84,10 @@ fn labels(runs: &[PathBuf]) -> Result<Vec<String>> {
 }
 
 fn end_of(folder: &Path, parts: usize) -> String {
-    let all = folder.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>();
+    let all = folder
+        .iter()
+        .map(|part| part.to_string_lossy())
+        .collect::<Vec<_>>();
     all[all.len().saturating_sub(parts)..].join("/")
 }
 

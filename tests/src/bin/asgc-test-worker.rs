@@ -1,9 +1,9 @@
 //! The worker daemon without libtorch: what it trains is arithmetic.
 
+use asgc_core::task::Task;
 use asgc_daemon::config::ConfigArgs;
 use asgc_daemon::{Program, parse, run_main};
 use asgc_tests::Quadratic;
-use asgc_core::task::Task;
 use clap::Parser;
 use std::process::ExitCode;
 

@@ -197,7 +197,9 @@ impl Server {
         }
         let session = trainer.session;
         if self.began.is_some() && verdict.reason != Some(RejectReason::Stopped) {
-            let held = session.and_then(|session| self.members.seat(session)).map(|seat| seat.held);
+            let held = session
+                .and_then(|session| self.members.seat(session))
+                .map(|seat| seat.held);
             let update = Update {
                 pull_held_s: held.unwrap_or_default().as_secs_f64(),
                 ..update_event(worker, header, &ruling, elapsed_s)

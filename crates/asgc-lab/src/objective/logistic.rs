@@ -94,9 +94,17 @@ fn normal(n: usize, rng: &mut impl Rng) -> Vec<f32> {
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0_f32; 8];
     let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f32 = a8.remainder().iter().zip(b8.remainder()).map(|(x, y)| x * y).sum();
+    let rest: f32 = a8
+        .remainder()
+        .iter()
+        .zip(b8.remainder())
+        .map(|(x, y)| x * y)
+        .sum();
     for (x, y) in a8.zip(b8) {
-        sums.iter_mut().zip(x).zip(y).for_each(|((sum, x), y)| *sum += x * y);
+        sums.iter_mut()
+            .zip(x)
+            .zip(y)
+            .for_each(|((sum, x), y)| *sum += x * y);
     }
     sums.iter().sum::<f32>() + rest
 }

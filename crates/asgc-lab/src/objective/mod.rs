@@ -78,7 +78,11 @@ mod tests {
                     loss_at(&point, &mut [0.0; 10])
                 };
                 let slope = (moved(0.01) - moved(-0.01)) / 0.02;
-                assert!((slope - f64::from(gradient[i])).abs() < 1e-3, "{model:?} {i}: {slope} {}", gradient[i]);
+                assert!(
+                    (slope - f64::from(gradient[i])).abs() < 1e-3,
+                    "{model:?} {i}: {slope} {}",
+                    gradient[i]
+                );
             }
         }
     }
@@ -107,7 +111,9 @@ mod tests {
             let mut at = task.initial_parameters().unwrap();
             let mut evaluator = task.evaluator().unwrap();
             let before = evaluator.evaluate(&at).unwrap();
-            let mut trainers = (0..4).map(|w| task.trainer(WorkerId(w)).unwrap()).collect::<Vec<_>>();
+            let mut trainers = (0..4)
+                .map(|w| task.trainer(WorkerId(w)).unwrap())
+                .collect::<Vec<_>>();
             let mut gradient = vec![0.0; 10];
             for step in 0..400 {
                 let trainer = &mut trainers[step % 4];
@@ -117,7 +123,12 @@ mod tests {
                 at.iter_mut().zip(&gradient).for_each(|(x, g)| *x -= 0.2 * g);
             }
             let after = evaluator.evaluate(&at).unwrap();
-            assert!(after.loss < 0.7 * before.loss, "{model:?}: {} -> {}", before.loss, after.loss);
+            assert!(
+                after.loss < 0.7 * before.loss,
+                "{model:?}: {} -> {}",
+                before.loss,
+                after.loss
+            );
             assert!(after.accuracy > 0.8, "{model:?}: {}", after.accuracy);
         }
     }

@@ -51,7 +51,10 @@ impl Quadratic {
         let mut optimum = self.normal(CENTRE);
         if skew > 0.0 {
             let shift = self.normal(SHIFTS + u64::from(worker));
-            optimum.iter_mut().zip(shift).for_each(|(c, shift)| *c += skew * shift);
+            optimum
+                .iter_mut()
+                .zip(shift)
+                .for_each(|(c, shift)| *c += skew * shift);
         }
         optimum
     }
@@ -64,9 +67,13 @@ impl Quadratic {
         let mut sum = vec![0.0_f64; self.objective.dimension];
         for worker in 0..self.workers {
             let theirs = self.optimum_of(worker);
-            sum.iter_mut().zip(theirs).for_each(|(sum, c)| *sum += f64::from(c));
+            sum.iter_mut()
+                .zip(theirs)
+                .for_each(|(sum, c)| *sum += f64::from(c));
         }
-        sum.into_iter().map(|sum| (sum / f64::from(self.workers)) as f32).collect()
+        sum.into_iter()
+            .map(|sum| (sum / f64::from(self.workers)) as f32)
+            .collect()
     }
 }
 

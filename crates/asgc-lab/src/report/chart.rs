@@ -99,7 +99,10 @@ fn axes_and_lines(figure: &Figure, plot: &Area<'_>, [x, y]: [(f64, f64); 2]) -> 
         let width = if series.label.is_empty() { 1 } else { 2 };
         chart.draw_series(LineSeries::new(joined(series), colour.stroke_width(width)))?;
         if series.points.len() <= 60 {
-            let dots = series.points.iter().map(|&point| Circle::new(point, 3, colour.filled()));
+            let dots = series
+                .points
+                .iter()
+                .map(|&point| Circle::new(point, 3, colour.filled()));
             chart.draw_series(dots)?;
         }
     }
@@ -142,7 +145,10 @@ fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 fn labels(series: &[Series], legend: &Area<'_>) -> Result<(), Failure> {
-    let named = series.iter().filter(|series| !series.label.is_empty()).collect::<Vec<_>>();
+    let named = series
+        .iter()
+        .filter(|series| !series.label.is_empty())
+        .collect::<Vec<_>>();
     let (height, most) = (22, (SIZE.1 as usize - 40) / 22 - 1);
     for (row, series) in named.iter().take(most).enumerate() {
         let y = 24 + row as i32 * height;
@@ -195,7 +201,9 @@ mod tests {
 
     #[test]
     fn thinning_keeps_ends_of_the_scale() {
-        let mut points = (0..10_000).map(|i| (f64::from(i), f64::from(i % 7))).collect::<Vec<_>>();
+        let mut points = (0..10_000)
+            .map(|i| (f64::from(i), f64::from(i % 7)))
+            .collect::<Vec<_>>();
         points[5_003].1 = 99.0;
         points[7_001].1 = -99.0;
         let kept = thin(&points);

@@ -14,17 +14,27 @@ const COLUMNS: [Column; 30] = [
     ("applied", |r, _| r.summary.applied().to_string()),
     ("rejected_frac", |r, _| number(r.summary.rejected_share(), 4)),
     ("total_gb", |r, _| gigabytes(r.summary.payload_bytes())),
-    ("compression_ratio", |r, _| number(r.summary.compression_ratio(), 3)),
+    ("compression_ratio", |r, _| {
+        number(r.summary.compression_ratio(), 3)
+    }),
     ("updates_per_sec", |r, _| number(r.summary.updates_per_s(), 3)),
     ("mean_staleness", |r, _| number(r.summary.mean_staleness(), 3)),
-    ("max_staleness", |r, _| r.summary.max_staleness().map_or(MISSING.into(), |tau| tau.to_string())),
+    ("max_staleness", |r, _| {
+        r.summary
+            .max_staleness()
+            .map_or(MISSING.into(), |tau| tau.to_string())
+    }),
     ("max_acc_drop", |r, _| number(r.summary.max_accuracy_drop(), 4)),
     ("wall_s", |r, _| number(Some(r.summary.wall_s()), 2)),
-    ("time_to_target_s", |r, target| number(time_to_target(r, target), 2)),
+    ("time_to_target_s", |r, target| {
+        number(time_to_target(r, target), 2)
+    }),
     ("model", |r, _| of_start(r, |s| s.model.clone())),
     ("mode", |r, _| of_start(r, |s| s.mode.clone())),
     ("compression", |r, _| of_start(r, |s| s.compression.clone())),
-    ("error_feedback", |r, _| of_start(r, |s| s.error_feedback.to_string())),
+    ("error_feedback", |r, _| {
+        of_start(r, |s| s.error_feedback.to_string())
+    }),
     ("seed", |r, _| of_start(r, |s| s.seed.to_string())),
     ("simulated", |r, _| of_start(r, |s| s.simulated.to_string())),
     ("train_loss", |r, _| number(r.train_loss, 4)),
@@ -33,9 +43,15 @@ const COLUMNS: [Column; 30] = [
     ("sync_idle_share", |r, _| number(r.sync_idle_share(), 4)),
     ("communication_share", |r, _| number(r.communicating, 4)),
     ("divergence_events", |r, _| r.divergence_events().to_string()),
-    ("downweighted_frac", |r, _| number(r.summary.downweighted_share(), 4)),
+    ("downweighted_frac", |r, _| {
+        number(r.summary.downweighted_share(), 4)
+    }),
     ("received_gb", |r, _| gigabytes(r.summary.received_bytes())),
-    ("downlink_gb", |r, _| r.summary.frame_bytes().map_or(MISSING.into(), |(_, down)| gigabytes(down))),
+    ("downlink_gb", |r, _| {
+        r.summary
+            .frame_bytes()
+            .map_or(MISSING.into(), |(_, down)| gigabytes(down))
+    }),
     ("ended", |r, _| r.summary.ending().to_owned()),
 ];
 
@@ -67,5 +83,7 @@ pub(super) fn csv(runs: &[Run], target: Option<f64>) -> Result<Vec<u8>, csv::Err
     for run in runs {
         writer.write_record(COLUMNS.iter().map(|(_, cell)| cell(run, target)))?;
     }
-    writer.into_inner().map_err(|error| csv::Error::from(std::io::Error::from(error.into_error())))
+    writer
+        .into_inner()
+        .map_err(|error| csv::Error::from(std::io::Error::from(error.into_error())))
 }

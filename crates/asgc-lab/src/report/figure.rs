@@ -73,9 +73,15 @@ fn series(runs: &[Run], style: Style, points: impl Fn(&Run) -> Points) -> Vec<Se
     runs.iter()
         .map(|run| {
             let first = seen.insert(run.group().to_owned());
-            let finite = points(run).into_iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+            let finite = points(run)
+                .into_iter()
+                .filter(|(x, y)| x.is_finite() && y.is_finite());
             Series {
-                label: if first { run.group().to_owned() } else { String::new() },
+                label: if first {
+                    run.group().to_owned()
+                } else {
+                    String::new()
+                },
                 colour: colours.get(run.group()).copied().unwrap_or(0),
                 style,
                 points: finite.collect(),
@@ -87,7 +93,9 @@ fn series(runs: &[Run], style: Style, points: impl Fn(&Run) -> Points) -> Vec<Se
 fn learning(runs: &[Run], target: Option<f64>) -> Vec<Figure> {
     let level = target.map(|target| 100.0 * target);
     let measured = |of: fn(&super::run::Measured) -> (f64, f64)| {
-        series(runs, Style::Line, move |run| run.measured.iter().map(of).collect())
+        series(runs, Style::Line, move |run| {
+            run.measured.iter().map(of).collect()
+        })
     };
     vec![
         Figure {
@@ -143,14 +151,18 @@ fn bins(runs: &[Run], run: &Run) -> Vec<(f64, super::run::Stale)> {
         bin.pushes += stale.pushes;
         bin.rejected += stale.rejected;
     }
-    bins.into_iter().map(|(bin, stale)| ((bin * width) as f64, stale)).collect()
+    bins.into_iter()
+        .map(|(bin, stale)| ((bin * width) as f64, stale))
+        .collect()
 }
 
 fn staleness(runs: &[Run]) -> Figure {
     let shares = |run: &Run| {
         let all = run.summary.pushes().max(1) as f64;
         let bins = bins(runs, run).into_iter().collect::<Vec<_>>();
-        bins.iter().map(|(tau, stale)| (*tau, 100.0 * stale.pushes as f64 / all)).collect()
+        bins.iter()
+            .map(|(tau, stale)| (*tau, 100.0 * stale.pushes as f64 / all))
+            .collect()
     };
     Figure {
         id: "staleness_distribution",
@@ -165,7 +177,10 @@ fn staleness(runs: &[Run]) -> Figure {
 fn rejection(runs: &[Run]) -> Figure {
     let shares = |run: &Run| {
         let share = |stale: &super::run::Stale| 100.0 * stale.rejected as f64 / stale.pushes.max(1) as f64;
-        bins(runs, run).iter().map(|(tau, stale)| (*tau, share(stale))).collect()
+        bins(runs, run)
+            .iter()
+            .map(|(tau, stale)| (*tau, share(stale)))
+            .collect()
     };
     Figure {
         id: "staleness_vs_rejection",
@@ -182,22 +197,31 @@ fn throughput(runs: &[Run]) -> Figure {
     let mut strategies = BTreeMap::<String, Points>::new();
     for run in runs {
         if let Some((delay_s, rate)) = run.mean_delay_s().zip(run.summary.updates_per_s()) {
-            strategies.entry(run.strategy()).or_default().push((1e3 * delay_s, rate));
+            strategies
+                .entry(run.strategy())
+                .or_default()
+                .push((1e3 * delay_s, rate));
         }
     }
-    let series = strategies.into_iter().enumerate().map(|(colour, (label, mut points))| {
-        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        Series {
-            label,
-            colour,
-            style: Style::Line,
-            points,
-        }
-    });
+    let series = strategies
+        .into_iter()
+        .enumerate()
+        .map(|(colour, (label, mut points))| {
+            points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            Series {
+                label,
+                colour,
+                style: Style::Line,
+                points,
+            }
+        });
     Figure {
         id: "throughput_vs_delay",
         title: "Throughput against induced delay",
-        axes: ["injected delay, mean over workers (ms a step)", "applied updates a second"],
+        axes: [
+            "injected delay, mean over workers (ms a step)",
+            "applied updates a second",
+        ],
         note: "Runs of one strategy are joined. In sync mode an update is a round, made of a push of every worker.",
         series: series.collect(),
         level: None,
@@ -207,8 +231,14 @@ fn throughput(runs: &[Run]) -> Figure {
 /// A decision is a point: what was in force from then on.
 fn compression(runs: &[Run]) -> Figure {
     let points = |run: &Run| {
-        let first = run.controls.first().and_then(|first| Some((0.0, first.old_compression?)));
-        let rest = run.controls.iter().filter_map(|c| Some((c.elapsed_s, c.new_compression?)));
+        let first = run
+            .controls
+            .first()
+            .and_then(|first| Some((0.0, first.old_compression?)));
+        let rest = run
+            .controls
+            .iter()
+            .filter_map(|c| Some((c.elapsed_s, c.new_compression?)));
         first.into_iter().chain(rest).collect()
     };
     Figure {

@@ -133,3 +133,30 @@ fn first_of_groups(runs: &[Run]) -> impl Iterator<Item = &Run> {
     let mut seen = std::collections::BTreeSet::new();
     runs.iter().filter(move |run| seen.insert(run.group().to_owned()))
 }
+
+/// A line chart of its own as an SVG file: titles, axes with units, and series by name.
+///
+/// # Errors
+/// When it cannot be drawn.
+pub fn chart(
+    title: &'static str,
+    axes: [&'static str; 2],
+    series: Vec<(String, Vec<(f64, f64)>)>,
+) -> Result<String, ReportError> {
+    let line = |(colour, (label, points))| figure::Series {
+        label,
+        colour,
+        style: figure::Style::Line,
+        points,
+    };
+    let figure = figure::Figure {
+        id: "chart",
+        title,
+        axes,
+        note: "",
+        series: series.into_iter().enumerate().map(line).collect(),
+        level: None,
+    };
+    let svg = chart::draw(&figure).map_err(|error| failed(title, &error))?;
+    Ok(theme::for_file(&svg))
+}

@@ -44,9 +44,16 @@ pub(super) fn page(runs: &[Run], drawn: &[Drawn], target: Option<f64>) -> String
     let kind = match simulated {
         0 => "Real time: measured by the server's clock.".to_owned(),
         n if n == runs.len() => "Virtual time: these runs were simulated.".to_owned(),
-        n => format!("{n} of {} runs were simulated: their time is virtual.", runs.len()),
+        n => format!(
+            "{n} of {} runs were simulated: their time is virtual.",
+            runs.len()
+        ),
     };
-    let _ = write!(html, "<h1>asgc report</h1><p class=\"note\">{} runs. {kind}</p>", runs.len());
+    let _ = write!(
+        html,
+        "<h1>asgc report</h1><p class=\"note\">{} runs. {kind}</p>",
+        runs.len()
+    );
     html += "<nav aria-label=\"Plots\">";
     for drawn in drawn {
         let _ = write!(html, "<a href=\"#{}\">{}</a>", drawn.id, escape(&drawn.title));
@@ -74,7 +81,9 @@ fn accessible(svg: &str, title: &str, note: &str) -> String {
     let Some(end) = svg.find('>') else {
         return svg.to_owned();
     };
-    let opening = svg[..end].split_once(" width=").map_or(&svg[..end], |(tag, _)| tag);
+    let opening = svg[..end]
+        .split_once(" width=")
+        .map_or(&svg[..end], |(tag, _)| tag);
     let rest = svg[..end].find("viewBox").map_or("", |at| &svg[at..end]);
     format!(
         "{opening} {rest} role=\"img\"><title>{title}</title><desc>{note}</desc>{}",
@@ -86,40 +95,71 @@ type Cell = fn(&Run, Option<f64>) -> String;
 
 const CELLS: [(&str, Cell); 16] = [
     ("strategy", |r, _| r.strategy()),
-    ("accuracy", |r, _| or_missing(r.summary.accuracy(), units::accuracy)),
-    ("test loss", |r, _| or_missing(r.summary.loss(), |loss| format!("{loss:.4}"))),
-    ("training loss", |r, _| or_missing(r.train_loss, |loss| format!("{loss:.4}"))),
-    ("time to target", |r, target| or_missing(time_to_target(r, target), units::seconds)),
+    ("accuracy", |r, _| {
+        or_missing(r.summary.accuracy(), units::accuracy)
+    }),
+    ("test loss", |r, _| {
+        or_missing(r.summary.loss(), |loss| format!("{loss:.4}"))
+    }),
+    ("training loss", |r, _| {
+        or_missing(r.train_loss, |loss| format!("{loss:.4}"))
+    }),
+    ("time to target", |r, target| {
+        or_missing(time_to_target(r, target), units::seconds)
+    }),
     ("wall time", |r, _| units::seconds(r.summary.wall_s())),
     ("updates", |r, _| r.summary.applied().to_string()),
-    ("updates/s", |r, _| or_missing(r.summary.updates_per_s(), |rate| format!("{rate:.2}"))),
+    ("updates/s", |r, _| {
+        or_missing(r.summary.updates_per_s(), |rate| format!("{rate:.2}"))
+    }),
     ("payload", |r, _| units::bytes(r.summary.payload_bytes())),
-    ("ratio", |r, _| or_missing(r.summary.compression_ratio(), |ratio| format!("{ratio:.2}"))),
+    ("ratio", |r, _| {
+        or_missing(r.summary.compression_ratio(), |ratio| format!("{ratio:.2}"))
+    }),
     ("staleness, mean / max", |r, _| {
         let both = r.summary.mean_staleness().zip(r.summary.max_staleness());
         or_missing(both, |(mean, max)| format!("{mean:.2} / {max}"))
     }),
-    ("rejected", |r, _| or_missing(r.summary.rejected_share(), units::percent)),
-    ("idle for others", |r, _| or_missing(r.sync_idle_share(), units::percent)),
-    ("communicating", |r, _| or_missing(r.communicating, units::percent)),
+    ("rejected", |r, _| {
+        or_missing(r.summary.rejected_share(), units::percent)
+    }),
+    ("idle for others", |r, _| {
+        or_missing(r.sync_idle_share(), units::percent)
+    }),
+    ("communicating", |r, _| {
+        or_missing(r.communicating, units::percent)
+    }),
     ("divergence events", |r, _| r.divergence_events().to_string()),
-    ("largest accuracy drop", |r, _| or_missing(r.summary.max_accuracy_drop(), units::accuracy)),
+    ("largest accuracy drop", |r, _| {
+        or_missing(r.summary.max_accuracy_drop(), units::accuracy)
+    }),
 ];
 
 fn table(html: &mut String, runs: &[Run], target: Option<f64>) {
     let colours = figure::colours(runs);
     *html += "<h2 id=\"summary\">Summary</h2><div class=\"wide\"><table><thead><tr><th>run</th>";
     for (title, _) in CELLS {
-        let class = if title == "strategy" { " class=\"left\"" } else { "" };
+        let class = if title == "strategy" {
+            " class=\"left\""
+        } else {
+            ""
+        };
         let _ = write!(html, "<th{class}>{title}</th>");
     }
     *html += "</tr></thead><tbody>";
     for run in runs {
         let colour = colours.get(run.group()).copied().unwrap_or(0) % 8;
         let name = escape(&run.label);
-        let _ = write!(html, "<tr><td><span class=\"key\" style=\"background:var(--s{colour})\"></span>{name}</td>");
+        let _ = write!(
+            html,
+            "<tr><td><span class=\"key\" style=\"background:var(--s{colour})\"></span>{name}</td>"
+        );
         for (title, cell) in CELLS {
-            let class = if title == "strategy" { " class=\"left\"" } else { "" };
+            let class = if title == "strategy" {
+                " class=\"left\""
+            } else {
+                ""
+            };
             let _ = write!(html, "<td{class}>{}</td>", escape(&cell(run, target)));
         }
         *html += "</tr>";
@@ -137,7 +177,9 @@ fn decisions(html: &mut String, runs: &[Run]) {
         );
         for control in run.controls.iter().take(DECISIONS) {
             let strength = control.old_compression.zip(control.new_compression);
-            let strength = strength.map_or(MISSING.into(), |(old, new)| format!("{} → {}", tick(old), tick(new)));
+            let strength = strength.map_or(MISSING.into(), |(old, new)| {
+                format!("{} → {}", tick(old), tick(new))
+            });
             let _ = write!(
                 html,
                 "<tr><td>{}</td><td>{strength}</td><td>{} → {}</td><td>{}</td><td class=\"left\">{}</td></tr>",

@@ -28,7 +28,8 @@ pub(super) fn png(svg: &str) -> Result<Vec<u8>, PngError> {
     let pixels = |length: f32| (length * SCALE).ceil() as u32;
     let mut map = Pixmap::new(pixels(size.width()), pixels(size.height())).ok_or(PngError::Empty)?;
     resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut map.as_mut());
-    map.encode_png().map_err(|error| PngError::Encode(error.to_string()))
+    map.encode_png()
+        .map_err(|error| PngError::Encode(error.to_string()))
 }
 
 fn options() -> Options<'static> {

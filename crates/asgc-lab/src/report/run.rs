@@ -97,7 +97,9 @@ impl Run {
     pub(super) fn group(&self) -> &str {
         let seed = self.summary.start.as_ref().map(|start| start.seed);
         let suffix = seed.map(|seed| format!("_s{seed}"));
-        suffix.and_then(|suffix| self.label.strip_suffix(suffix.as_str())).unwrap_or(&self.label)
+        suffix
+            .and_then(|suffix| self.label.strip_suffix(suffix.as_str()))
+            .unwrap_or(&self.label)
     }
 
     /// What it does: mode, codec, error feedback, staleness policy, controller.
@@ -125,7 +127,10 @@ impl Run {
     /// Evaluations with a loss that is not finite or an accuracy more than two points below the one before, and pushes
     /// that were refused for not being finite.
     pub(super) fn divergence_events(&self) -> u64 {
-        let falls = self.measured.windows(2).filter(|pair| pair[0].accuracy - pair[1].accuracy > 0.02);
+        let falls = self
+            .measured
+            .windows(2)
+            .filter(|pair| pair[0].accuracy - pair[1].accuracy > 0.02);
         let lost = self.measured.iter().filter(|measured| !measured.loss.is_finite());
         (falls.count() + lost.count()) as u64 + self.non_finite
     }
@@ -174,7 +179,8 @@ impl Folding {
         if !rejected {
             self.losses.push(update.loss);
             // Rounds make one version of several pushes: it has cost all of them.
-            self.bytes_at.resize(self.bytes_at.len().max(update.version.0 as usize + 1), 0);
+            self.bytes_at
+                .resize(self.bytes_at.len().max(update.version.0 as usize + 1), 0);
             self.bytes_at[update.version.0 as usize] = self.bytes;
         }
         let steps = self.run.steps.entry(update.worker_id.0).or_default();

@@ -69,14 +69,20 @@ fn written(number: u8) -> String {
 
 /// Number, name, light and dark of all colours.
 fn all() -> impl Iterator<Item = (u8, String, &'static str, &'static str)> {
-    let series = (0..).zip(SERIES).map(|(i, (light, dark))| (i, format!("s{i}"), light, dark));
-    let others = (100..).zip(OTHERS).map(|(i, (name, light, dark))| (i, name.to_owned(), light, dark));
+    let series = (0..)
+        .zip(SERIES)
+        .map(|(i, (light, dark))| (i, format!("s{i}"), light, dark));
+    let others = (100..)
+        .zip(OTHERS)
+        .map(|(i, (name, light, dark))| (i, name.to_owned(), light, dark));
     series.chain(others)
 }
 
 /// A chart for a file: light, on white.
 pub(super) fn for_file(svg: &str) -> String {
-    let coloured = all().fold(svg.to_owned(), |svg, (number, _, light, _)| svg.replace(&written(number), light));
+    let coloured = all().fold(svg.to_owned(), |svg, (number, _, light, _)| {
+        svg.replace(&written(number), light)
+    });
     // Behind everything else.
     let ground = "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>";
     match coloured.find('>') {

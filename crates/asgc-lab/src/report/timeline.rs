@@ -24,9 +24,16 @@ const LEGEND: [(Ink, &str); 5] = [
 pub(super) fn window(run: &Run) -> Option<(f64, f64)> {
     let busiest = run.steps.values().max_by_key(|steps| steps.len())?;
     let from = busiest.len().saturating_sub(WINDOW_STEPS + 1).min(4);
-    let (first, last) = (busiest.get(from)?, busiest.get((from + WINDOW_STEPS).min(busiest.len() - 1))?);
+    let (first, last) = (
+        busiest.get(from)?,
+        busiest.get((from + WINDOW_STEPS).min(busiest.len() - 1))?,
+    );
     // A slow trainer should be seen through one of its steps.
-    let slowest = run.steps.values().filter_map(|steps| steps.first()).map(|step| step.compute);
+    let slowest = run
+        .steps
+        .values()
+        .filter_map(|steps| steps.first())
+        .map(|step| step.compute);
     let span = (last.end - first.end).max(1.5 * slowest.fold(0.0, f64::max));
     (span > 0.0).then_some((first.end, first.end + span))
 }
@@ -80,7 +87,11 @@ fn bars(
         // The first worker on top.
         let bottom = (rows - 1 - row) as f64;
         let middle = chart.backend_coord(&(from, bottom + 0.5)).1;
-        root.draw(&Text::new(shorten(&format!("worker {worker}"), 10), (4, middle - 7), text(14)))?;
+        root.draw(&Text::new(
+            shorten(&format!("worker {worker}"), 10),
+            (4, middle - 7),
+            text(14),
+        ))?;
         for step in steps {
             for (ink, begin, end) in parts(step) {
                 let (begin, end) = (begin.clamp(from, to), end.clamp(from, to));
@@ -102,7 +113,11 @@ fn parts(step: &Step) -> [(Ink, f64, f64); 4] {
     let held = step.held.min(step.fetch);
     let ink = if step.rejected { Ink::Rejected } else { Ink::Push };
     // A push that takes no time would not be seen; a rejected one must be.
-    let end = if step.rejected { step.end + 0.02 * step.compute } else { step.end };
+    let end = if step.rejected {
+        step.end + 0.02 * step.compute
+    } else {
+        step.end
+    };
     [
         (Ink::Fetch, asked + held, computed),
         (Ink::Held, asked, asked + held),

@@ -11,7 +11,9 @@ use asgc_core::ids::{Generation, Incarnation, PushId, Version, WorkerId};
 use asgc_core::layout::Layout;
 use asgc_core::parameters::{Chunk, ConcatChunks as _};
 use asgc_core::push::{Controls, Push, Verdict};
-use asgc_core::server::{Action, Answer, Evaluation, FrameBytes, Input, Joining, Pull, Pushed, Server, SessionId};
+use asgc_core::server::{
+    Action, Answer, Evaluation, FrameBytes, Input, Joining, Pull, Pushed, Server, SessionId,
+};
 use asgc_core::task::{BoxError, Evaluator, Measurement, Task};
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +90,12 @@ pub(super) struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    pub(super) fn new(config: Config, task: &dyn Task, pool: Pool, observer: &'a mut dyn Observer) -> Result<Self, Error> {
+    pub(super) fn new(
+        config: Config,
+        task: &dyn Task,
+        pool: Pool,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, Error> {
         let layout = Arc::new(task.layout()?);
         let initial = (Arc::clone(&layout), task.initial_parameters()?);
         let workers = config.workload.num_workers;
@@ -169,7 +176,11 @@ impl<'a> Cluster<'a> {
     /// A message waits until the server has dealt with those before it. Pushes take it `simulation.server_s`.
     fn arrive(&mut self, input: Input) {
         let is_push = matches!(input, Input::Push { .. });
-        let cost_s = if is_push { self.config.simulation.server_s } else { 0.0 };
+        let cost_s = if is_push {
+            self.config.simulation.server_s
+        } else {
+            0.0
+        };
         let cost = Duration::try_from_secs_f64(cost_s).unwrap_or_default();
         self.server_free = self.server_free.max(self.agenda.now()) + cost;
         self.agenda.at(self.server_free, Happening::Serve(input));
@@ -189,7 +200,9 @@ impl<'a> Cluster<'a> {
             Action::Refuse { refusal, .. } | Action::Close { refusal, .. } => {
                 return Err(Error::Refused(refusal.to_string()));
             }
-            Action::AskParameters { .. } => return Err(Error::Refused("parameters are there already".into())),
+            Action::AskParameters { .. } => {
+                return Err(Error::Refused("parameters are there already".into()));
+            }
             Action::Answer { session, answer } => self.answer(place(session), answer),
             Action::Verdict {
                 session,
@@ -224,7 +237,10 @@ impl<'a> Cluster<'a> {
     /// Wants parameters.
     fn pull(&mut self, place: Place) {
         let now = self.agenda.now();
-        let wait = self.trainers.get_mut(place).map_or(Duration::ZERO, |trainer| trainer.asks(now));
+        let wait = self
+            .trainers
+            .get_mut(place)
+            .map_or(Duration::ZERO, |trainer| trainer.asks(now));
         match wait {
             Duration::ZERO => self.ask(place),
             wait => self.agenda.after(wait, Happening::Ask(place)),
@@ -237,7 +253,8 @@ impl<'a> Cluster<'a> {
             session: session(place),
             pull: Pull { known },
         };
-        self.network.send((place, Way::Up), Happening::Arrive(input), &mut self.agenda);
+        self.network
+            .send((place, Way::Up), Happening::Arrive(input), &mut self.agenda);
     }
 
     fn answer(&mut self, place: Place, answer: Answer) {
@@ -278,7 +295,11 @@ impl<'a> Cluster<'a> {
             Message::Stop(reason) => self.leave(place, &reason)?,
             Message::Controls(controls) => trainer.adapt(controls),
             Message::Proceed(push) => {
-                if trainer.upload.as_ref().is_some_and(|upload| upload.push.header.push == push) {
+                if trainer
+                    .upload
+                    .as_ref()
+                    .is_some_and(|upload| upload.push.header.push == push)
+                {
                     let wait = trainer.ready(now);
                     self.agenda.after(wait, Happening::Upload(place));
                 }
@@ -331,7 +352,10 @@ impl<'a> Cluster<'a> {
         let Some(upload) = &self.trainers[place].upload else {
             return;
         };
-        let (bytes, chunk) = (upload.push.header.payload_bytes, self.config.server.chunk_bytes as u64);
+        let (bytes, chunk) = (
+            upload.push.header.payload_bytes,
+            self.config.server.chunk_bytes as u64,
+        );
         if upload.push.asks_first || bytes <= chunk {
             return self.last_bytes(place, bytes);
         }
@@ -344,7 +368,10 @@ impl<'a> Cluster<'a> {
     }
 
     fn rest(&mut self, place: Place) {
-        let whole = self.trainers[place].upload.as_ref().map(|upload| upload.push.header.payload_bytes);
+        let whole = self.trainers[place]
+            .upload
+            .as_ref()
+            .map(|upload| upload.push.header.payload_bytes);
         // A verdict may have ended it just now.
         if let Some(bytes) = whole {
             self.last_bytes(place, bytes - self.config.server.chunk_bytes as u64);
@@ -453,7 +480,9 @@ impl Cluster<'_> {
         let Some(measuring) = self.evaluator.measuring.take() else {
             return Ok(());
         };
-        let (evaluator, measured) = measuring.get().map_err(|panicked: Panicked| Error::Task(Box::new(panicked)))?;
+        let (evaluator, measured) = measuring
+            .get()
+            .map_err(|panicked: Panicked| Error::Task(Box::new(panicked)))?;
         self.evaluator.evaluator = Some(evaluator);
         let measured = measured?;
         let place = self.trainers.len();
@@ -467,7 +496,8 @@ impl Cluster<'_> {
                 buffers: measured.buffers.into(),
             },
         };
-        self.network.send((place, Way::Up), Happening::Arrive(input), &mut self.agenda);
+        self.network
+            .send((place, Way::Up), Happening::Arrive(input), &mut self.agenda);
         self.pull(place);
         Ok(())
     }

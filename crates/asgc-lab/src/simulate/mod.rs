@@ -71,7 +71,12 @@ pub enum Error {
 ///
 /// # Errors
 /// When data cannot be read, a computation fails, or `observer` does not take an event.
-pub fn simulate(config: &Config, task: &dyn Task, threads: usize, observer: &mut dyn Observer) -> Result<(), Error> {
+pub fn simulate(
+    config: &Config,
+    task: &dyn Task,
+    threads: usize,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
     if config.simulation.step_s <= 0.0 {
         return Err(Error::NoStepTime);
     }

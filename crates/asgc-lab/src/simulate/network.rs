@@ -115,7 +115,12 @@ impl<T: From<PipeEnd>> Network<T> {
     }
 
     /// Sends a message with content.
-    pub(super) fn carry(&mut self, route: (Place, Way), cargo: Cargo<T>, agenda: &mut Agenda<T>) -> TransferId {
+    pub(super) fn carry(
+        &mut self,
+        route: (Place, Way),
+        cargo: Cargo<T>,
+        agenda: &mut Agenda<T>,
+    ) -> TransferId {
         let lane = self.lane(route);
         let (pipe, repeated) = (lane.pipe, lane.loss.of_message(cargo.bytes));
         let id = self.next;
@@ -152,7 +157,8 @@ impl<T: From<PipeEnd>> Network<T> {
             let Cargo { sent, arrived, .. } = transfer.cargo;
             // What arrives is put down first: whatever the sender does next comes behind it, also without latency.
             self.arrive(transfer.route, transfer.repeated_rounds, arrived, agenda);
-            sent.into_iter().for_each(|sent| agenda.after(Duration::ZERO, sent));
+            sent.into_iter()
+                .for_each(|sent| agenda.after(Duration::ZERO, sent));
         }
         self.expect_end(pipe, agenda);
     }
@@ -266,7 +272,9 @@ mod tests {
     fn capacity_first_and_distance_after() {
         let mut bench = Bench::new(|s| (s.uplink_mbps, s.latency_ms) = (8.0, 30.0));
         bench.carry(0, Way::Up, 5_000, ["sent", "there"]);
-        bench.network.send((1, Way::Up), Note::Said("pull"), &mut bench.agenda);
+        bench
+            .network
+            .send((1, Way::Up), Note::Said("pull"), &mut bench.agenda);
         assert_eq!(bench.run(), ["sent 5", "pull 30", "there 35"]);
         assert_eq!(bench.network.round_trip(0), Duration::from_millis(60));
     }
@@ -285,19 +293,27 @@ mod tests {
         shared.carry(1, Way::Down, 4_000, ["b", "b there"]);
         // The evaluator's link is nobody else's.
         shared.carry(2, Way::Down, 4_000, ["c", "c there"]);
-        assert_eq!(shared.run(), ["c there 0", "c 0", "a there 8", "a 8", "b there 8", "b 8"]);
+        assert_eq!(
+            shared.run(),
+            ["c there 0", "c 0", "a there 8", "a 8", "b there 8", "b 8"]
+        );
     }
 
     #[test]
     fn what_leaves_later_arrives_no_sooner() {
         let mut bench = Bench::new(|s| (s.loss, s.latency_ms) = (0.8, 10.0));
         for name in ["1", "2", "3", "4", "5", "6", "7", "8"] {
-            bench.network.send((0, Way::Up), Note::Said(name), &mut bench.agenda);
+            bench
+                .network
+                .send((0, Way::Up), Note::Said(name), &mut bench.agenda);
         }
         let told = bench.run();
         let order = told.iter().map(|line| &line[..1]).collect::<String>();
         assert_eq!(order, "12345678");
-        assert!(told.last().unwrap() > &"8 10".to_owned(), "none was repeated: {told:?}");
+        assert!(
+            told.last().unwrap() > &"8 10".to_owned(),
+            "none was repeated: {told:?}"
+        );
     }
 
     #[test]

@@ -67,7 +67,9 @@ impl Pipe {
     pub(super) fn next_end(&self) -> Option<Duration> {
         let &(end, _) = self.transfers.first()?;
         let left = (f64::from_bits(end) - self.served).max(0.0);
-        let wait_s = self.bytes_per_s.map_or(0.0, |rate| left * self.transfers.len() as f64 / rate);
+        let wait_s = self
+            .bytes_per_s
+            .map_or(0.0, |rate| left * self.transfers.len() as f64 / rate);
         // A nanosecond is the grain of time; whatever lies beyond the end of time never ends.
         let wait = Duration::try_from_secs_f64(wait_s).unwrap_or(Duration::MAX);
         Some(self.at.saturating_add(wait))
@@ -81,7 +83,9 @@ impl Pipe {
         self.advance(now);
         // Rounding to nanoseconds must not leave a remainder of it.
         self.served = self.served.max(f64::from_bits(end));
-        let rest = self.transfers.split_off(&(self.served.to_bits(), TransferId::MAX));
+        let rest = self
+            .transfers
+            .split_off(&(self.served.to_bits(), TransferId::MAX));
         let ended = std::mem::replace(&mut self.transfers, rest);
         if self.transfers.is_empty() {
             // Keeps `V` small, and so exact.

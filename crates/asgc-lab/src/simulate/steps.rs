@@ -99,9 +99,15 @@ mod tests {
     fn drawn_times_have_the_mean_and_spread_that_was_asked_for() {
         // Standard errors of the mean: 0.1 / sqrt 20000 = 0.0007 and 0.2 / sqrt 20000 = 0.0014.
         let (mean, deviation) = moments(&steps(StepTime::Lognormal, 0));
-        assert!((mean - 0.2).abs() < 0.004 && (deviation - 0.1).abs() < 0.01, "{mean} {deviation}");
+        assert!(
+            (mean - 0.2).abs() < 0.004 && (deviation - 0.1).abs() < 0.01,
+            "{mean} {deviation}"
+        );
         let (mean, deviation) = moments(&steps(StepTime::Exponential, 0));
-        assert!((mean - 0.2).abs() < 0.007 && (deviation - 0.2).abs() < 0.02, "{mean} {deviation}");
+        assert!(
+            (mean - 0.2).abs() < 0.007 && (deviation - 0.2).abs() < 0.02,
+            "{mean} {deviation}"
+        );
     }
 
     #[test]

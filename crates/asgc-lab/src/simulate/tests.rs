@@ -82,14 +82,19 @@ fn end(events: &[Event]) -> &RunEnd {
 }
 
 fn lines(events: &[Event]) -> String {
-    events.iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect()
+    events
+        .iter()
+        .map(|event| serde_json::to_string(event).unwrap() + "\n")
+        .collect()
 }
 
 fn pushes_by_worker(events: &[Event]) -> BTreeMap<u32, usize> {
-    updates(events).iter().fold(BTreeMap::new(), |mut counts, update| {
-        *counts.entry(update.worker_id.0).or_default() += 1;
-        counts
-    })
+    updates(events)
+        .iter()
+        .fold(BTreeMap::new(), |mut counts, update| {
+            *counts.entry(update.worker_id.0).or_default() += 1;
+            counts
+        })
 }
 
 #[test]
@@ -124,11 +129,20 @@ fn asynchronous_steps_take_what_they_take() {
     assert_eq!(end.applied_updates, 200);
     // Two workers push every 45 ms, one every 345 ms.
     let counts = pushes_by_worker(&events);
-    assert!(counts[&0].abs_diff(counts[&2]) <= 1 && counts[&0] / counts[&1] == 7, "{counts:?}");
+    assert!(
+        counts[&0].abs_diff(counts[&2]) <= 1 && counts[&0] / counts[&1] == 7,
+        "{counts:?}"
+    );
     let rate = 2.0 / 0.045 + 1.0 / 0.345;
-    assert!((end.updates_per_sec / rate - 1.0).abs() < 0.02, "{}", end.updates_per_sec);
+    assert!(
+        (end.updates_per_sec / rate - 1.0).abs() < 0.02,
+        "{}",
+        end.updates_per_sec
+    );
     // A push of the slow worker has seen some 15 others go by.
-    let slow = updates(&events).into_iter().filter(|update| update.worker_id.0 == 1);
+    let slow = updates(&events)
+        .into_iter()
+        .filter(|update| update.worker_id.0 == 1);
     assert!(slow.skip(1).all(|update| (13..=16).contains(&update.staleness.0)));
     assert!(updates(&events).iter().all(|update| update.pull_held_s == 0.0));
 }
@@ -172,13 +186,17 @@ fn links_cost_what_they_carry() {
         let s = &mut config.simulation;
         (s.uplink_mbps, s.downlink_mbps, s.latency_ms) = (0.8, 1.6, 5.0);
     });
-    let slow = updates(&events).into_iter().filter(|update| update.worker_id.0 == 1);
+    let slow = updates(&events)
+        .into_iter()
+        .filter(|update| update.worker_id.0 == 1);
     for update in slow.skip(1).take(8) {
         // The pull travels 5 ms, the snapshot 20 + 5 ms.
         assert!((update.fetch_s - 0.030).abs() < 1e-6, "{}", update.fetch_s);
         assert!((update.compute_s - 0.345).abs() < 1e-9);
         assert_eq!(update.upload_bytes, Some(4000));
-        assert!((update.upload_s.unwrap() - 0.040).abs() < 1e-6 && (update.rtt_s.unwrap() - 0.010).abs() < 1e-9);
+        assert!(
+            (update.upload_s.unwrap() - 0.040).abs() < 1e-6 && (update.rtt_s.unwrap() - 0.010).abs() < 1e-9
+        );
     }
     let end = end(&events);
     // The last pushes came too late for the run, and so did their bytes for its sums.
@@ -190,15 +208,25 @@ fn links_cost_what_they_carry() {
 fn injected_delays_are_those_of_the_client() {
     // A flat 10 ms before each pull and push, and 4,000 bytes at 0.8 Mbit/s before each push.
     let events = run(|config| {
-        (config.heterogeneity.comm_delay_ms, config.heterogeneity.bandwidth_mbps) = (10.0, 0.8);
+        (
+            config.heterogeneity.comm_delay_ms,
+            config.heterogeneity.bandwidth_mbps,
+        ) = (10.0, 0.8);
     });
-    let mine = updates(&events).into_iter().filter(|update| update.worker_id.0 == 0);
+    let mine = updates(&events)
+        .into_iter()
+        .filter(|update| update.worker_id.0 == 0);
     let mine = mine.collect::<Vec<_>>();
     for pair in mine.windows(2) {
         let step_s = pair[1].elapsed_s - pair[0].elapsed_s;
-        assert!((step_s - (0.010 + 0.045 + 0.010 + 0.040)).abs() < 1e-6, "{step_s}");
+        assert!(
+            (step_s - (0.010 + 0.045 + 0.010 + 0.040)).abs() < 1e-6,
+            "{step_s}"
+        );
         assert!((pair[1].fetch_s - 0.010).abs() < 1e-6);
-        assert!((pair[1].upload_s.unwrap() - 0.040).abs() < 1e-6 && (pair[1].rtt_s.unwrap() - 0.010).abs() < 1e-6);
+        assert!(
+            (pair[1].upload_s.unwrap() - 0.040).abs() < 1e-6 && (pair[1].rtt_s.unwrap() - 0.010).abs() < 1e-6
+        );
     }
 }
 
@@ -225,7 +253,11 @@ fn a_server_that_takes_its_time_is_a_queue() {
     });
     // All three arrive together, wait for one another, and then compute together again.
     let rate = 3.0 / (0.3 + 0.045);
-    assert!((end(&events).updates_per_sec / rate - 1.0).abs() < 0.01, "{}", end(&events).updates_per_sec);
+    assert!(
+        (end(&events).updates_per_sec / rate - 1.0).abs() < 0.01,
+        "{}",
+        end(&events).updates_per_sec
+    );
     assert!(updates(&events).iter().all(|update| update.decode_s == 0.1));
 }
 
@@ -255,7 +287,10 @@ fn what_is_too_stale_is_refused_before_it_has_travelled() {
 #[test]
 fn the_evaluator_measures_each_interval_and_the_end() {
     let events = run(|_| {});
-    let versions = evals(&events).iter().map(|eval| eval.version.0).collect::<Vec<_>>();
+    let versions = evals(&events)
+        .iter()
+        .map(|eval| eval.version.0)
+        .collect::<Vec<_>>();
     assert_eq!(versions.first(), Some(&0));
     assert_eq!(versions.last(), Some(&200));
     assert_eq!(versions.len(), 5, "{versions:?}");
@@ -280,8 +315,12 @@ fn a_log_of_a_simulation_replays_to_the_bit() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("events.jsonl");
         std::fs::write(&path, lines(&events)).unwrap();
-        let replayed = crate::replay::replay(&path, |_| {}).unwrap_or_else(|error| panic!("{policy:?}: {error}"));
-        assert!(replayed.ended && replayed.versions == 200 && replayed.decisions > 5, "{replayed:?}");
+        let replayed =
+            crate::replay::replay(&path, |_| {}).unwrap_or_else(|error| panic!("{policy:?}: {error}"));
+        assert!(
+            replayed.ended && replayed.versions == 200 && replayed.decisions > 5,
+            "{replayed:?}"
+        );
         let moved = events.iter().any(
             |event| matches!(event, Event::Control(control) if control.old_compression != control.new_compression),
         );
@@ -298,7 +337,11 @@ fn a_model_that_diverges_ends_the_run_with_words() {
         config.workload.max_wall_time_s = 1e6;
     });
     let end = end(&events);
-    assert!(end.reason.contains("no trainer is left") && end.reason.contains("diverged"), "{}", end.reason);
+    assert!(
+        end.reason.contains("no trainer is left") && end.reason.contains("diverged"),
+        "{}",
+        end.reason
+    );
     assert!(end.applied_updates > 0);
 }
 
@@ -320,7 +363,13 @@ fn a_run_that_is_asked_to_stop_drains() {
         stop_after: Some(60),
         ..Keeper::default()
     };
-    simulate(&config, objective::task(&config).unwrap().as_ref(), 2, &mut keeper).unwrap();
+    simulate(
+        &config,
+        objective::task(&config).unwrap().as_ref(),
+        2,
+        &mut keeper,
+    )
+    .unwrap();
     assert_eq!(end(&keeper.events).reason, "asked to stop");
     assert_eq!(
         evals(&keeper.events).last().map(|eval| eval.version.0),
@@ -336,13 +385,23 @@ fn a_log_that_cannot_be_written_ends_the_run() {
         fail_after: Some(10),
         ..Keeper::default()
     };
-    let error = simulate(&config, objective::task(&config).unwrap().as_ref(), 1, &mut keeper).unwrap_err();
-    assert_eq!(error.to_string(), "the log cannot be written: no space left on device");
+    let error = simulate(
+        &config,
+        objective::task(&config).unwrap().as_ref(),
+        1,
+        &mut keeper,
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the log cannot be written: no space left on device"
+    );
 }
 
 #[test]
 fn time_that_was_not_measured_is_no_time() {
-    let config = straggler(|config| (config.simulation.step, config.simulation.step_s) = (StepTime::Measured, 0.0));
+    let config =
+        straggler(|config| (config.simulation.step, config.simulation.step_s) = (StepTime::Measured, 0.0));
     let task = objective::task(&config).unwrap();
     let error = simulate(&config, task.as_ref(), 1, &mut Keeper::default()).unwrap_err();
     assert!(error.to_string().contains("simulation.step_s"), "{error}");
@@ -353,7 +412,11 @@ fn time_that_was_not_measured_is_no_time() {
 fn decisions_are_the_cores() {
     let events = run(|config| {
         config.staleness.enabled = true;
-        (config.staleness.s_low, config.staleness.s_max, config.staleness.beta) = (1, 4, 0.5);
+        (
+            config.staleness.s_low,
+            config.staleness.s_max,
+            config.staleness.beta,
+        ) = (1, 4, 0.5);
     });
     for update in updates(&events) {
         let (decision, weight) = match update.staleness.0 {

@@ -92,7 +92,12 @@ impl Throttle {
 impl TrainerSite {
     /// # Errors
     /// Those of the task: data that cannot be read, say.
-    pub(super) fn new(config: &Config, task: &dyn Task, layout: &Arc<Layout>, id: WorkerId) -> Result<Self, BoxError> {
+    pub(super) fn new(
+        config: &Config,
+        task: &dyn Task,
+        layout: &Arc<Layout>,
+        id: WorkerId,
+    ) -> Result<Self, BoxError> {
         let settings = Settings::new(config)?.of(id);
         Ok(Self {
             id,
@@ -235,7 +240,8 @@ impl TrainerSite {
 
     /// A verdict came. True when it ends an upload that is still under way.
     pub(super) fn settle(&mut self, push: PushId, verdict: Verdict, rtt: Duration) -> bool {
-        self.worker.handle(Input::Verdict { push, verdict }, &mut Vec::new());
+        self.worker
+            .handle(Input::Verdict { push, verdict }, &mut Vec::new());
         if let Some((upload_bytes, upload_s)) = self.sent.remove(&push) {
             self.link = Some(LinkSample {
                 rtt_s: (rtt + self.throttle.delay).as_secs_f64(),
@@ -243,7 +249,9 @@ impl TrainerSite {
                 upload_s,
             });
         }
-        self.upload.as_ref().is_some_and(|upload| upload.push.header.push == push)
+        self.upload
+            .as_ref()
+            .is_some_and(|upload| upload.push.header.push == push)
     }
 
     pub(super) fn adapt(&mut self, controls: Controls) {

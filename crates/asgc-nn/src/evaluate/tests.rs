@@ -136,7 +136,8 @@ fn recalibration_makes_batch_norm_usable() {
     );
 
     // A function of the parameters: what was evaluated in between leaves no trace.
-    with.evaluate(&initial_parameters(spec.model, 9).unwrap()).unwrap();
+    with.evaluate(&initial_parameters(spec.model, 9).unwrap())
+        .unwrap();
     assert_eq!(with.evaluate(&trained).unwrap(), recalibrated);
 
     let buffers = SafeTensors::deserialize(&recalibrated.buffers).unwrap();

@@ -147,7 +147,11 @@ fn norms_follow_the_order_of_the_forward_pass() {
 fn first_parameters_fill_their_bounds() {
     for model in [Model::SmallCnn, Model::Resnet8, Model::Resnet18] {
         let flat = initial_parameters(model, 3).unwrap();
-        for (parameter, range) in parameters(model).unwrap().iter().zip(layout(model).unwrap().ranges()) {
+        for (parameter, range) in parameters(model)
+            .unwrap()
+            .iter()
+            .zip(layout(model).unwrap().ranges())
+        {
             let values = &flat[range];
             match parameter.init {
                 Init::One => assert!(values.iter().all(|&v| v == 1.0)),

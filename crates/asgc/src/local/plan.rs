@@ -301,12 +301,17 @@ mod tests {
         let mut names = std::collections::BTreeSet::new();
         let (experiments, matrices) = files(&configs);
         for path in experiments {
-            let setup = Setup::load(Some(path.clone()), vec![], true).unwrap_or_else(|error| panic!("{error}"));
+            let setup =
+                Setup::load(Some(path.clone()), vec![], true).unwrap_or_else(|error| panic!("{error}"));
             let name = setup.config().run.name.clone();
             assert_eq!(path.file_stem().unwrap().to_str().unwrap(), name);
-            assert!(names.insert(name), "{} shares its folder of results", path.display());
+            assert!(
+                names.insert(name),
+                "{} shares its folder of results",
+                path.display()
+            );
         }
-        assert_eq!((names.len(), matrices.len()), (54, 5));
+        assert_eq!((names.len(), matrices.len()), (55, 7));
     }
 
     /// All files below `folder`: experiments, and matrices, which name a list of them.
@@ -325,5 +330,4 @@ mod tests {
         }
         (experiments, matrices)
     }
-
 }

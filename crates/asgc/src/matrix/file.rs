@@ -38,7 +38,11 @@ impl Matrix {
             bail!("{shown}: there is nothing to run: configs and seeds must both name something");
         }
         let folder = path.parent().unwrap_or(Path::new(""));
-        matrix.configs = matrix.configs.iter().map(|config| place(config, folder)).collect();
+        matrix.configs = matrix
+            .configs
+            .iter()
+            .map(|config| place(config, folder))
+            .collect();
         Ok(matrix)
     }
 }
@@ -83,7 +87,11 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (name, text, words) in [
             ("m.toml", "configs = [\"a\"]\nseeds = []", "nothing to run"),
-            ("m.toml", "configs = [\"a\"]\nseeds = [1]\nsedes = [1]", "unknown field `sedes`"),
+            (
+                "m.toml",
+                "configs = [\"a\"]\nseeds = [1]\nsedes = [1]",
+                "unknown field `sedes`",
+            ),
             ("m.toml", "configs = [\"a\"]", "missing"),
             ("m.toml", "configs = [\"a\"]\nseeds = [-1]", "seeds"),
             ("m.json", "{}", "must end in"),

@@ -53,7 +53,11 @@ pub(crate) fn jobs(matrix: &Matrix, set: &[String]) -> Result<Vec<Job>> {
 }
 
 fn job(file: &std::path::Path, seed: u64, mut set: Vec<String>) -> Result<Job> {
-    let group = Setup::load(Some(file.to_owned()), set.clone(), true)?.config().run.name.clone();
+    let group = Setup::load(Some(file.to_owned()), set.clone(), true)?
+        .config()
+        .run
+        .name
+        .clone();
     let name = format!("{group}_s{seed}");
     set.extend([format!("run.name={name}"), format!("run.seed={seed}")]);
     let setup = Setup::load(Some(file.to_owned()), set, true)?;
@@ -77,7 +81,8 @@ impl Job {
         };
         let logged = start.config.as_deref();
         let same = start.simulated == (mode == Mode::Simulate)
-            && logged.is_some_and(|logged| comparable(logged, logged) == comparable(self.setup.config(), logged));
+            && logged
+                .is_some_and(|logged| comparable(logged, logged) == comparable(self.setup.config(), logged));
         if same { Found::Done } else { Found::Other }
     }
 }
@@ -108,7 +113,11 @@ mod tests {
         let file = |(i, name): (usize, &&str)| {
             let path = dir.join(format!("{i}.toml"));
             let results = dir.display();
-            fs::write(&path, format!("[run]\nname = \"{name}\"\nresults_dir = \"{results}\"\n")).unwrap();
+            fs::write(
+                &path,
+                format!("[run]\nname = \"{name}\"\nresults_dir = \"{results}\"\n"),
+            )
+            .unwrap();
             path
         };
         Matrix {
@@ -121,18 +130,27 @@ mod tests {
     #[test]
     fn seeds_are_the_outer_loop() {
         let dir = tempfile::tempdir().unwrap();
-        let jobs = jobs(&matrix(dir.path(), &["a", "b"]), &["workload.batch_size=7".into()]).unwrap();
+        let jobs = jobs(
+            &matrix(dir.path(), &["a", "b"]),
+            &["workload.batch_size=7".into()],
+        )
+        .unwrap();
         let names = jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>();
         assert_eq!(names, ["a_s3", "b_s3", "a_s1", "b_s1"]);
         let config = jobs[3].setup.config();
-        assert_eq!((config.run.seed, config.workload.lr, config.workload.batch_size), (1, 0.5, 7));
+        assert_eq!(
+            (config.run.seed, config.workload.lr, config.workload.batch_size),
+            (1, 0.5, 7)
+        );
         assert_eq!((jobs[3].group.as_str(), config.run.name.as_str()), ("b", "b_s1"));
     }
 
     #[test]
     fn runs_must_not_overwrite_one_another() {
         let dir = tempfile::tempdir().unwrap();
-        let error = jobs(&matrix(dir.path(), &["a", "a"]), &[]).unwrap_err().to_string();
+        let error = jobs(&matrix(dir.path(), &["a", "a"]), &[])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("0.toml and ") && error.contains("a_s3"), "{error}");
     }
 
@@ -143,7 +161,12 @@ mod tests {
         assert!(error.to_string().contains("workload.lr"), "{error}");
         let mut missing = matrix(dir.path(), &["a"]);
         missing.configs.push("nowhere.toml".into());
-        assert!(jobs(&missing, &[]).unwrap_err().to_string().contains("nowhere.toml"));
+        assert!(
+            jobs(&missing, &[])
+                .unwrap_err()
+                .to_string()
+                .contains("nowhere.toml")
+        );
     }
 
     #[test]

@@ -58,7 +58,10 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         match job.found(args.mode) {
             Found::Done if args.resume => board.skipped(&job.name),
             Found::Other if args.resume => {
-                board.remark(&format!("{}: there, but with other settings; it is run again", job.name));
+                board.remark(&format!(
+                    "{}: there, but with other settings; it is run again",
+                    job.name
+                ));
                 todo.push(number);
             }
             _ => todo.push(number),
@@ -68,7 +71,9 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         let signals = cluster::forward_signals()?;
         let plan = |number: usize| plan_of(&jobs[number]);
         let name = |number: usize| (jobs[number].name.clone(), jobs[number].group.clone());
-        Runner::new(args.jobs.into(), &plan, &name).run(todo, &mut board, signals).await
+        Runner::new(args.jobs.into(), &plan, &name)
+            .run(todo, &mut board, signals)
+            .await
     })?;
     board.finish();
     conclude(args, &jobs, &ended)
@@ -122,14 +127,19 @@ fn write(path: &Path, text: &str) -> Result<()> {
 fn groups(jobs: &[Job]) -> Vec<Group> {
     let mut groups = Vec::<Group>::new();
     for job in jobs {
-        let place = groups.iter().position(|group| group.name == job.group).unwrap_or_else(|| {
-            groups.push(Group {
-                name: job.group.clone(),
-                runs: Vec::new(),
+        let place = groups
+            .iter()
+            .position(|group| group.name == job.group)
+            .unwrap_or_else(|| {
+                groups.push(Group {
+                    name: job.group.clone(),
+                    runs: Vec::new(),
+                });
+                groups.len() - 1
             });
-            groups.len() - 1
-        });
-        groups[place].runs.extend(job.summary().filter(|summary| summary.end.is_some()));
+        groups[place]
+            .runs
+            .extend(job.summary().filter(|summary| summary.end.is_some()));
     }
     groups
 }

@@ -23,7 +23,9 @@ impl Board {
             let all = MultiProgress::new();
             let bar = all.add(ProgressBar::new(total as u64));
             // The template is a constant; were it wrong, the plain bar would still do.
-            if let Ok(style) = ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} runs {wide_msg}") {
+            if let Ok(style) =
+                ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} runs {wide_msg}")
+            {
                 bar.set_style(style);
             }
             (all, bar)
@@ -55,31 +57,50 @@ impl Board {
         match &self.bars {
             Some((all, _)) => {
                 let bar = all.add(ProgressBar::new(0));
-                if let Ok(style) = ProgressStyle::with_template("  {prefix:24} {bar:20} {pos}/{len} {wide_msg}") {
+                if let Ok(style) =
+                    ProgressStyle::with_template("  {prefix:24} {bar:20} {pos}/{len} {wide_msg}")
+                {
                     bar.set_style(style);
                 }
                 bar.set_prefix(name.to_owned());
                 Screen::Bar(bar)
             }
             None => {
-                output::note(&format!("{name}: begins ({} of {} runs done)", self.done, self.total));
+                output::note(&format!(
+                    "{name}: begins ({} of {} runs done)",
+                    self.done, self.total
+                ));
                 Screen::Quiet
             }
         }
     }
 
     /// A run has ended well; `left` are the configurations of those to come.
-    pub(super) fn ended(&mut self, (name, group): (&str, &str), took: Duration, summary: Option<&Summary>, left: &[String]) {
+    pub(super) fn ended(
+        &mut self,
+        (name, group): (&str, &str),
+        took: Duration,
+        summary: Option<&Summary>,
+        left: &[String],
+    ) {
         self.done += 1;
-        self.took.entry(group.to_owned()).or_default().push(took.as_secs_f64());
+        self.took
+            .entry(group.to_owned())
+            .or_default()
+            .push(took.as_secs_f64());
         let rest = self.time_left_s(left);
         self.advance(rest);
         let figures = summary.map_or(String::new(), |summary| {
             let accuracy = units::or_missing(summary.accuracy(), units::accuracy);
             format!(", accuracy {accuracy}, {}", units::bytes(summary.payload_bytes()))
         });
-        let rest = rest.map_or(String::new(), |rest| format!(", about {} left", units::seconds(rest)));
-        self.remark(&format!("{name}: ended after {}{figures}{rest}", units::seconds(took.as_secs_f64())));
+        let rest = rest.map_or(String::new(), |rest| {
+            format!(", about {} left", units::seconds(rest))
+        });
+        self.remark(&format!(
+            "{name}: ended after {}{figures}{rest}",
+            units::seconds(took.as_secs_f64())
+        ));
     }
 
     pub(super) fn failed(&mut self, words: &str) {
@@ -101,14 +122,20 @@ impl Board {
         if all.is_empty() || left.is_empty() {
             return None;
         }
-        let of = |group: &String| self.took.get(group).map_or_else(|| mean(&all), |times| mean(times));
+        let of = |group: &String| {
+            self.took
+                .get(group)
+                .map_or_else(|| mean(&all), |times| mean(times))
+        };
         Some(left.iter().map(of).sum::<f64>() / self.at_once.min(left.len()) as f64)
     }
 
     fn advance(&self, rest: Option<f64>) {
         if let Some((_, bar)) = &self.bars {
             bar.set_position(self.done as u64);
-            bar.set_message(rest.map_or(String::new(), |rest| format!("about {} left", units::seconds(rest))));
+            bar.set_message(rest.map_or(String::new(), |rest| {
+                format!("about {} left", units::seconds(rest))
+            }));
         }
     }
 }
@@ -126,7 +153,11 @@ mod tests {
         board.ended(("b_s0", "b"), Duration::from_secs(30), None, &[]);
         // a: 10, b: 30, c: their mean, two at once.
         assert_eq!(board.time_left_s(&left(&["a", "b", "c"])), Some(30.0));
-        assert_eq!(board.time_left_s(&left(&["b"])), Some(30.0), "one alone gains nothing");
+        assert_eq!(
+            board.time_left_s(&left(&["b"])),
+            Some(30.0),
+            "one alone gains nothing"
+        );
         assert_eq!(board.time_left_s(&[]), None);
     }
 }

@@ -37,7 +37,11 @@ pub(super) struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    pub(super) fn new(at_once: usize, plan: &'a dyn Fn(usize) -> Plan, name: &'a dyn Fn(usize) -> (String, String)) -> Self {
+    pub(super) fn new(
+        at_once: usize,
+        plan: &'a dyn Fn(usize) -> Plan,
+        name: &'a dyn Fn(usize) -> (String, String),
+    ) -> Self {
         Self {
             at_once,
             plan,
@@ -49,13 +53,19 @@ impl<'a> Runner<'a> {
     }
 
     /// Makes all of `todo`, or as many as signals let it.
-    pub(super) async fn run(mut self, todo: Vec<usize>, board: &mut Board, mut signals: Receiver<u8>) -> Result<Ended> {
+    pub(super) async fn run(
+        mut self,
+        todo: Vec<usize>,
+        board: &mut Board,
+        mut signals: Receiver<u8>,
+    ) -> Result<Ended> {
         let mut todo = VecDeque::from(todo);
         let (local, mut running) = (LocalSet::new(), JoinSet::<Done>::new());
         local
             .run_until(async {
                 loop {
-                    while !self.interrupted && running.len() < self.at_once
+                    while !self.interrupted
+                        && running.len() < self.at_once
                         && let Some(number) = todo.pop_front()
                     {
                         self.start(number, &mut running, board);
@@ -98,10 +108,16 @@ impl<'a> Runner<'a> {
         match outcome {
             Ok(outcome) if outcome.interrupted => self.ended.left += 1,
             Ok(outcome) if outcome.server_ok && whole => {
-                let left = todo.iter().map(|&number| (self.name)(number).1).collect::<Vec<_>>();
+                let left = todo
+                    .iter()
+                    .map(|&number| (self.name)(number).1)
+                    .collect::<Vec<_>>();
                 board.ended((&name, &group), took, summary.as_ref(), &left);
             }
-            Ok(_) => self.fail(format!("{name}: failed; see the logs in {}", folder.display()), board),
+            Ok(_) => self.fail(
+                format!("{name}: failed; see the logs in {}", folder.display()),
+                board,
+            ),
             Err(error) => self.fail(format!("{name}: failed: {error:#}"), board),
         }
     }
@@ -153,9 +169,15 @@ mod tests {
                 server: Spec {
                     name: "simulator".into(),
                     program: "/bin/sh".into(),
-                    args: ["-c", script, "sh", &folder.display().to_string(), &self.dir.path().display().to_string()]
-                        .map(str::to_owned)
-                        .to_vec(),
+                    args: [
+                        "-c",
+                        script,
+                        "sh",
+                        &folder.display().to_string(),
+                        &self.dir.path().display().to_string(),
+                    ]
+                    .map(str::to_owned)
+                    .to_vec(),
                     log: folder.join("simulator.log"),
                     trainer: false,
                 },
@@ -174,7 +196,10 @@ mod tests {
         fn run(&self, at_once: usize, scripts: &[&str], signals: &[u8]) -> Ended {
             let plan = |number: usize| self.plan(number, scripts[number]);
             let name = |number: usize| (format!("run_s{number}"), "run".to_owned());
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
             runtime.block_on(async {
                 let (send, receive) = channel(4);
                 let (there, signals) = (self.dir.path().join("there"), signals.to_vec());
@@ -188,7 +213,10 @@ mod tests {
                 });
                 let mut board = Board::new(scripts.len(), at_once);
                 let runner = Runner::new(at_once, &plan, &name);
-                let ended = runner.run((0..scripts.len()).collect(), &mut board, receive).await.unwrap();
+                let ended = runner
+                    .run((0..scripts.len()).collect(), &mut board, receive)
+                    .await
+                    .unwrap();
                 sender.abort();
                 ended
             })
@@ -215,8 +243,20 @@ mod tests {
         let bed = bed();
         let ended = bed.run(2, &[GOOD, "echo broken; exit 3", GOOD, "exit 0"], &[]);
         assert_eq!(ended.failed.len(), 2, "{ended:?}");
-        assert!(ended.failed.iter().any(|words| words.starts_with("run_s1: failed")), "{ended:?}");
-        assert!(ended.failed.iter().any(|words| words.starts_with("run_s3: failed")), "no log, no run");
+        assert!(
+            ended
+                .failed
+                .iter()
+                .any(|words| words.starts_with("run_s1: failed")),
+            "{ended:?}"
+        );
+        assert!(
+            ended
+                .failed
+                .iter()
+                .any(|words| words.starts_with("run_s3: failed")),
+            "no log, no run"
+        );
         assert!(bed.dir.path().join("2/events.jsonl").exists());
         assert_eq!((ended.left, ended.cut_short), (0, None));
     }
@@ -238,7 +278,11 @@ mod tests {
         let bed = bed();
         let script = format!("trap '{GOOD}; exit 0' TERM; touch $2/there; while :; do sleep 0.01; done");
         let ended = bed.run(1, &[script.as_str(), "touch $2/second"], &[130]);
-        assert_eq!((ended.left, ended.cut_short, ended.failed.len()), (2, None, 0), "{ended:?}");
+        assert_eq!(
+            (ended.left, ended.cut_short, ended.failed.len()),
+            (2, None, 0),
+            "{ended:?}"
+        );
         assert!(!bed.dir.path().join("second").exists());
     }
 

@@ -47,7 +47,9 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             let model = setup.config().workload.model;
             if model.is_synthetic() {
                 let model = model.as_str();
-                bail!("workload.model = \"{model}\" is an objective, which workers do not compute; use --mode simulate");
+                bail!(
+                    "workload.model = \"{model}\" is an objective, which workers do not compute; use --mode simulate"
+                );
             }
             setup.plan(&Programs::find()?)
         }

@@ -25,7 +25,9 @@ fn check_steps(s: &Simulation, rule: &mut Rule<'_>) {
         "must be above 0 unless simulation.step is measured: a run whose steps take no time never moves on",
     );
     rule(
-        s.step_by_worker.values().all(|&step_s| is_duration(step_s) && step_s > 0.0),
+        s.step_by_worker
+            .values()
+            .all(|&step_s| is_duration(step_s) && step_s > 0.0),
         "simulation.step_by_worker",
         "must be seconds above 0",
     );
@@ -45,7 +47,11 @@ fn check_links(s: &Simulation, rule: &mut Rule<'_>) {
     rule(rate(&s.uplink_mbps), "simulation.uplink_mbps", RATE);
     rule(rate(&s.downlink_mbps), "simulation.downlink_mbps", RATE);
     rule(rates(&s.uplink_by_worker), "simulation.uplink_by_worker", RATE);
-    rule(rates(&s.downlink_by_worker), "simulation.downlink_by_worker", RATE);
+    rule(
+        rates(&s.downlink_by_worker),
+        "simulation.downlink_by_worker",
+        RATE,
+    );
     rule(
         !s.uplink_shared || s.uplink_by_worker.is_empty(),
         "simulation.uplink_by_worker",
@@ -103,5 +109,9 @@ fn check_objective(config: &Config, rule: &mut Rule<'_>) {
         "objective.condition",
         "must be at least 1",
     );
-    rule(skew.is_finite() && skew >= 0.0, "objective.skew", "must be 0 or more");
+    rule(
+        skew.is_finite() && skew >= 0.0,
+        "objective.skew",
+        "must be 0 or more",
+    );
 }

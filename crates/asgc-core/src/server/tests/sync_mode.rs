@@ -179,12 +179,20 @@ fn an_update_says_how_long_its_pull_was_held() {
     bench.pull(1, None);
     bench.push(0, 1, 0);
     bench.now = Duration::from_secs(1);
-    assert_eq!(bench.pull(0, Some(0)), nothing(), "its push for the round is held");
+    assert_eq!(
+        bench.pull(0, Some(0)),
+        nothing(),
+        "its push for the round is held"
+    );
     bench.now = Duration::from_secs(4);
     bench.push(1, 1, 0);
     bench.pull(1, Some(0));
     bench.push(0, 2, 1);
     bench.push(1, 2, 1);
-    let held = bench.updates().iter().map(|u| (u.worker_id.0, u.pull_held_s)).collect::<Vec<_>>();
+    let held = bench
+        .updates()
+        .iter()
+        .map(|u| (u.worker_id.0, u.pull_held_s))
+        .collect::<Vec<_>>();
     assert_eq!(held, [(0, 0.0), (1, 0.0), (0, 3.0), (1, 0.0)]);
 }
