@@ -94,7 +94,10 @@ pub fn runs(summaries: &[Summary], target: Option<f64>) -> String {
     table.to_string()
 }
 
-/// One row a trainer.
+/// Trainers that have a row; a thousand rows tell nobody anything.
+const TRAINERS: usize = 32;
+
+/// One row a trainer, of the first so many.
 #[must_use]
 pub fn workers(summary: &Summary) -> String {
     let mut table = markdown();
@@ -108,13 +111,16 @@ pub fn workers(summary: &Summary) -> String {
         "fetch",
         "payload",
     ]);
-    for (id, worker) in &summary.workers {
+    for (id, worker) in summary.workers.iter().take(TRAINERS) {
         table.add_row(worker_row(&id.to_string(), worker));
     }
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.to_string()
+    match summary.workers.len().saturating_sub(TRAINERS) {
+        0 => table.to_string(),
+        more => format!("{table}\nand {more} more trainers"),
+    }
 }
 
 fn worker_row(id: &str, worker: &WorkerSummary) -> [String; 8] {
@@ -232,6 +238,14 @@ mod tests {
 |      0 |      2 |       2 |             0 |           0.00 | 200.0 ms | 100.0 ms |   200 B |
 |      1 |      2 |       1 |             1 |           5.00 | 200.0 ms | 100.0 ms |   200 B |";
         assert_eq!(table, expect, "\n{table}");
+    }
+
+    #[test]
+    fn of_many_trainers_the_first_have_a_row() {
+        let updates = (0..100).map(|id| Event::Update(samples::update(id, 1, 0, 1.0)));
+        let table = workers(&Summary::from_events(&updates.collect::<Vec<_>>()));
+        assert_eq!(table.lines().count(), 2 + TRAINERS + 1);
+        assert!(table.ends_with("and 68 more trainers"), "\n{table}");
     }
 
     #[test]

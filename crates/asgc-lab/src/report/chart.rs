@@ -163,12 +163,16 @@ fn labels(series: &[Series], legend: &Area<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// At most so many letters.
+/// At most so many letters, and none that XML does not know: names come from files that anybody may have written.
 pub(super) fn shorten(label: &str, letters: usize) -> String {
-    match label.char_indices().nth(letters) {
-        Some(_) => label.chars().take(letters - 1).chain(['…']).collect(),
-        None => label.to_owned(),
-    }
+    let plain = |letter: char| match letter {
+        '\u{fffe}' | '\u{ffff}' => ' ',
+        letter if letter.is_control() => ' ',
+        letter => letter,
+    };
+    let cut = label.chars().count() > letters;
+    let kept = if cut { letters - 1 } else { letters };
+    label.chars().take(kept).map(plain).chain(cut.then_some('…')).collect()
 }
 
 /// A number on an axis: as short as it can be said.
@@ -227,5 +231,6 @@ mod tests {
     fn long_names_are_cut() {
         assert_eq!(shorten("kürzer", 6), "kürzer");
         assert_eq!(shorten("kürzeren", 6), "kürze…");
+        assert_eq!(shorten("a\u{1}b\u{ffff}", 6), "a b ");
     }
 }

@@ -208,6 +208,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
             '\'' => escaped += "&#39;",
+            '\u{fffe}' | '\u{ffff}' => escaped.push(' '),
             letter if letter.is_control() => escaped.push(' '),
             letter => escaped.push(letter),
         }
