@@ -277,7 +277,7 @@ fn f8(e: &Evidence) -> Finding {
                 &[
                     ("accuracy (%)", accuracy),
                     ("wall time (s)", wall),
-                    ("time to 0.5 (s)", to_target),
+                    ("time to 0.45 (s)", to_target),
                     ("payload (MB)", megabytes)
                 ]
             ),

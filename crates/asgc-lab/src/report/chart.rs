@@ -172,7 +172,12 @@ pub(super) fn shorten(label: &str, letters: usize) -> String {
     };
     let cut = label.chars().count() > letters;
     let kept = if cut { letters - 1 } else { letters };
-    label.chars().take(kept).map(plain).chain(cut.then_some('…')).collect()
+    label
+        .chars()
+        .take(kept)
+        .map(plain)
+        .chain(cut.then_some('…'))
+        .collect()
 }
 
 /// A number on an axis: as short as it can be said.

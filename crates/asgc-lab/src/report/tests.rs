@@ -40,7 +40,9 @@ fn page_of(runs: &[Run]) -> String {
 /// The page is a file of its own: nothing in it leads outside.
 fn assert_alone(page: &str) {
     let inner = page.replace("http://www.w3.org/2000/svg", "");
-    for way in ["http:", "https:", "src=", "@import", "url(", "<script", "<link", "<iframe"] {
+    for way in [
+        "http:", "https:", "src=", "@import", "url(", "<script", "<link", "<iframe",
+    ] {
         assert!(!inner.contains(way), "{way} in the page");
     }
 }
@@ -50,8 +52,12 @@ fn every_plot_is_in_the_page_and_lies_beside_it() {
     let (_dir, files) = files(&[run("a", 0), run("b", 0)]);
     let page = fs::read_to_string(&files[0]).unwrap();
     assert_alone(&page);
-    let plots = files.iter().filter(|file| file.extension().is_some_and(|e| e == "svg"));
-    let ids = plots.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let plots = files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|e| e == "svg"));
+    let ids = plots
+        .map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect::<Vec<_>>();
     for id in [
         "accuracy_vs_time",
         "loss_vs_time",
@@ -67,10 +73,17 @@ fn every_plot_is_in_the_page_and_lies_beside_it() {
         "timeline_2",
     ] {
         assert!(ids.iter().any(|found| found == id), "no {id}.svg");
-        assert!(page.contains(&format!("data-plot=\"{id}\"")), "no {id} in the page");
+        assert!(
+            page.contains(&format!("data-plot=\"{id}\"")),
+            "no {id} in the page"
+        );
     }
     assert_eq!(page.matches("data-plot=").count(), ids.len());
-    assert_eq!(page.matches("role=\"img\"><title>").count(), ids.len(), "each says what it is");
+    assert_eq!(
+        page.matches("role=\"img\"><title>").count(),
+        ids.len(),
+        "each says what it is"
+    );
 }
 
 #[test]
@@ -82,7 +95,10 @@ fn files_are_sound() {
             Some("svg") => {
                 let tree = Tree::from_data(&bytes, &Options::default()).unwrap();
                 assert!(tree.size().width() == 960.0, "{}", file.display());
-                assert!(!String::from_utf8(bytes).unwrap().contains("var("), "colours of the page in a file");
+                assert!(
+                    !String::from_utf8(bytes).unwrap().contains("var("),
+                    "colours of the page in a file"
+                );
             }
             Some("png") => {
                 assert_eq!(bytes[..8], *b"\x89PNG\r\n\x1a\n");
@@ -105,9 +121,20 @@ fn colours_follow_the_theme() {
 fn seeds_of_a_configuration_share_a_colour_and_a_name() {
     let runs = [run("a_s0", 0), run("a_s1", 1), run("b_s0", 0)];
     let figure = &figure::figures(&runs, None)[0];
-    let seen = figure.series.iter().map(|s| (s.label.as_str(), s.colour)).collect::<Vec<_>>();
+    let seen = figure
+        .series
+        .iter()
+        .map(|s| (s.label.as_str(), s.colour))
+        .collect::<Vec<_>>();
     assert_eq!(seen, [("a", 0), ("", 0), ("b", 1)]);
-    assert_eq!(draw(&runs, None).unwrap().iter().filter(|d| d.id.starts_with("timeline")).count(), 2);
+    assert_eq!(
+        draw(&runs, None)
+            .unwrap()
+            .iter()
+            .filter(|d| d.id.starts_with("timeline"))
+            .count(),
+        2
+    );
 }
 
 /// Pushes of the sample up to the one that made this version.
@@ -117,14 +144,20 @@ fn samples_before(version: u64) -> f64 {
         Event::Update(update) => Some(update),
         _ => None,
     });
-    let made = updates.enumerate().find(|(_, update)| update.version.0 == version);
+    let made = updates
+        .enumerate()
+        .find(|(_, update)| update.version.0 == version);
     made.map_or(0.0, |(before, _)| before as f64 + 1.0)
 }
 
 #[test]
 fn evaluations_know_what_they_had_cost() {
     let run = Run::of(&samples::run(), "a".into());
-    let cost = run.measured.iter().map(|m| (m.accuracy, m.bytes)).collect::<Vec<_>>();
+    let cost = run
+        .measured
+        .iter()
+        .map(|m| (m.accuracy, m.bytes))
+        .collect::<Vec<_>>();
     // Each push was of 100 bytes, and a version has cost what was pushed up to it.
     assert_eq!(cost[0].1, 100.0 * samples_before(run.summary.evals[0].version.0));
     assert!(cost.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{cost:?}");
@@ -142,9 +175,18 @@ fn the_table_has_the_references_columns_first() {
          simulated,train_loss,bytes_per_update,sync_idle_s,sync_idle_share,communication_share,divergence_events,\
          downweighted_frac,received_gb,downlink_gb,ended"
     );
-    assert!(lines[1].starts_with("a,fashion_mnist,0.8600,0.4000,3,0.2500,0.000,2.000,0.750,2.500,7,0.0000,4.00,2.00,"), "{}", lines[1]);
+    assert!(
+        lines[1].starts_with(
+            "a,fashion_mnist,0.8600,0.4000,3,0.2500,0.000,2.000,0.750,2.500,7,0.0000,4.00,2.00,"
+        ),
+        "{}",
+        lines[1]
+    );
     let empty = String::from_utf8(csv::csv(&[Run::default()], None).unwrap()).unwrap();
-    assert!(empty.lines().nth(1).unwrap().starts_with(",-,-,-,0,-,0.000,-,"), "{empty}");
+    assert!(
+        empty.lines().nth(1).unwrap().starts_with(",-,-,-,0,-,0.000,-,"),
+        "{empty}"
+    );
 }
 
 #[test]
@@ -156,7 +198,10 @@ fn figures_that_the_reference_named_but_never_computed() {
         }
     }
     let run = Run::of(&events, "a".into());
-    assert_eq!((run.sync_idle_s, run.sync_idle_share()), (2.0, Some(2.0 / (2.0 * 4.0))));
+    assert_eq!(
+        (run.sync_idle_s, run.sync_idle_share()),
+        (2.0, Some(2.0 / (2.0 * 4.0)))
+    );
     assert_eq!(run.bytes_per_update(), Some(400.0 / 3.0));
     // Of three applied updates the last tenth is one of them.
     assert_eq!(run.train_loss, Some(2.0));
@@ -174,25 +219,42 @@ fn falls_and_lost_losses_are_divergence() {
     (eval.test_accuracy, eval.test_loss) = (0.5, f64::NAN);
     events.push(Event::Eval(eval.clone()));
     let run = Run::of(&events, "a".into());
-    assert_eq!(run.divergence_events(), 2, "a fall of 36 points, and a loss that is none");
+    assert_eq!(
+        run.divergence_events(),
+        2,
+        "a fall of 36 points, and a loss that is none"
+    );
     assert_alone(&page_of(&[run]));
 }
 
 #[test]
 fn what_the_logs_do_not_say_is_said() {
-    for runs in [vec![], vec![Run::default()], vec![Run::of(&samples::run()[..1], "begun".into())]] {
+    for runs in [
+        vec![],
+        vec![Run::default()],
+        vec![Run::of(&samples::run()[..1], "begun".into())],
+    ] {
         let page = page_of(&runs);
-        assert!(page.contains("these logs say nothing about it"), "{} runs", runs.len());
+        assert!(
+            page.contains("these logs say nothing about it"),
+            "{} runs",
+            runs.len()
+        );
         assert!(page.contains("data-plot=\"accuracy_vs_time\""));
     }
 }
 
 #[test]
 fn many_runs_fit() {
-    let runs = (0..40).map(|i| run(&format!("a-rather-long-name-of-run-{i}"), 0)).collect::<Vec<_>>();
+    let runs = (0..40)
+        .map(|i| run(&format!("a-rather-long-name-of-run-{i}"), 0))
+        .collect::<Vec<_>>();
     let page = page_of(&runs);
     assert!(page.len() < 2_000_000, "{} bytes", page.len());
-    assert!(page.contains("and 22 more") || page.contains(" more</text>") || page.contains(" more\n"), "the legend is cut");
+    assert!(
+        page.contains("and 22 more") || page.contains(" more</text>") || page.contains(" more\n"),
+        "the legend is cut"
+    );
 }
 
 proptest! {
