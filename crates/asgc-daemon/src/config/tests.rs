@@ -57,7 +57,7 @@ fn a_typo_is_named_with_its_line_and_the_nearest_key() {
         "x.yaml",
         "run:\n  name: a\ndownlink:\n  mode: delta\n",
         "x.yaml:3: downlink: unknown section; there are compression, controller, error_feedback, heterogeneity, \
-         optimizer, run, server, staleness, telemetry, worker, workload",
+         objective, optimizer, run, server, simulation, staleness, telemetry, worker, workload",
     );
 }
 
@@ -194,7 +194,7 @@ fn values_that_do_not_fit_are_errors_not_rounded() {
     );
     toml(
         "model = \"smallcnn\"",
-        "x.toml:2: workload.model: \"smallcnn\" is none of small_cnn, resnet18; did you mean small_cnn?",
+        "x.toml:2: workload.model: \"smallcnn\" is none of small_cnn, resnet8, resnet18, quadratic, logistic; did you mean small_cnn?",
     );
     check(
         "x.toml",
@@ -222,7 +222,7 @@ fn all_problems_are_reported_at_once() {
         "x.toml",
         "[workload]\ndataset = \"cifar10\"\n",
         "default: workload.model: does not fit workload.dataset: small_cnn reads fashion_mnist and procedural, \
-         resnet18 reads cifar10",
+         resnet8 and resnet18 read cifar10, quadratic and logistic are synthetic",
     );
 }
 

@@ -101,4 +101,26 @@ mod tests {
         }
         assert!(Matrix::read(Path::new("/nonexistent/m.toml")).is_err());
     }
+
+    /// As its users have it: YAML, which names YAML files beside it.
+    #[test]
+    fn a_matrix_of_the_reference_names_the_same_runs() {
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let load = |path: PathBuf| {
+            let args = asgc_daemon::config::ConfigArgs {
+                config: vec![path],
+                ..Default::default()
+            };
+            let loaded = asgc_daemon::config::load_from(&args, &[], std::iter::empty());
+            loaded.unwrap_or_else(|error| panic!("{error}")).config
+        };
+        let theirs = Matrix::read(&package.join("tests/reference/matrix_fmnist_headline.yaml")).unwrap();
+        let repository = package.join("../..");
+        let ours = Matrix::read(&repository.join("configs/matrix_fmnist_headline.toml")).unwrap();
+        assert_eq!((&theirs.seeds, &theirs.set), (&ours.seeds, &ours.set));
+        assert_eq!(theirs.configs.len(), ours.configs.len());
+        for (yaml, toml) in theirs.configs.into_iter().zip(ours.configs) {
+            assert_eq!(load(yaml), load(repository.join(toml)));
+        }
+    }
 }
