@@ -41,6 +41,10 @@ test-long: test release pytorch ## The tests, and those that take long: a whole 
 	target/release/asgc local $(CONFIG)
 	$(call say,PyTorch reads the model that asgc wrote)
 	.venv/bin/python scripts/check-model-in-pytorch results/demo
+	$(call say,the same run simulated - and a report of both opened in Chromium where there is one)
+	target/release/asgc run $(CONFIG) --set run.name=demo_simulated
+	target/release/asgc report results/demo results/demo_simulated --out results/report-check
+	scripts/check-report results/report-check
 
 .PHONY: pytorch
 pytorch: ## Install PyTorch into .venv, some GB, for test-long only

@@ -7,7 +7,7 @@ use plotters::prelude::*;
 
 /// Pixels of a chart; a legend stands to its right.
 pub(super) const SIZE: (u32, u32) = (960, 480);
-const LEGEND: u32 = 230;
+const LEGEND: u32 = 262;
 
 pub(super) type Failure = DrawingAreaErrorKind<std::io::Error>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -147,14 +147,14 @@ fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 fn labels(series: &[Series], legend: &Area<'_>) -> Result<(), Failure> {
     let named = series
         .iter()
-        .filter(|series| !series.label.is_empty())
+        .filter(|series| !series.label.is_empty() && !series.points.is_empty())
         .collect::<Vec<_>>();
     let (height, most) = (22, (SIZE.1 as usize - 40) / 22 - 1);
     for (row, series) in named.iter().take(most).enumerate() {
         let y = 24 + row as i32 * height;
         let ink = Ink::Series(series.colour).marker();
         legend.draw(&PathElement::new([(0, y), (22, y)], ink.stroke_width(3)))?;
-        legend.draw(&Text::new(shorten(&series.label, 26), (30, y - 7), text(14)))?;
+        legend.draw(&Text::new(shorten(&series.label, 34), (28, y - 7), text(13)))?;
     }
     if named.len() > most {
         let words = format!("and {} more", named.len() - most);

@@ -85,5 +85,5 @@ pub(super) fn csv(runs: &[Run], target: Option<f64>) -> Result<Vec<u8>, csv::Err
     }
     writer
         .into_inner()
-        .map_err(|error| csv::Error::from(std::io::Error::from(error.into_error())))
+        .map_err(|error| csv::Error::from(error.into_error()))
 }

@@ -1,6 +1,6 @@
 //! What is drawn, as numbers: no colours, no pixels.
 
-use super::run::Run;
+use super::run::{Measured, Run, Stale};
 use std::collections::BTreeMap;
 
 /// Points in the units of the figure's axes.
@@ -90,11 +90,19 @@ fn series(runs: &[Run], style: Style, points: impl Fn(&Run) -> Points) -> Vec<Se
         .collect()
 }
 
+/// Evaluations, but for that of the untrained model, which would squeeze all others together.
+fn trained(run: &Run) -> &[Measured] {
+    match run.measured.as_slice() {
+        [first, rest @ ..] if rest.len() >= 2 && first.bytes == 0.0 => rest,
+        all => all,
+    }
+}
+
 fn learning(runs: &[Run], target: Option<f64>) -> Vec<Figure> {
     let level = target.map(|target| 100.0 * target);
-    let measured = |of: fn(&super::run::Measured) -> (f64, f64)| {
+    let measured = |of: fn(&Measured) -> (f64, f64)| {
         series(runs, Style::Line, move |run| {
-            run.measured.iter().map(of).collect()
+            trained(run).iter().map(of).collect()
         })
     };
     vec![
@@ -102,7 +110,7 @@ fn learning(runs: &[Run], target: Option<f64>) -> Vec<Figure> {
             id: "accuracy_vs_time",
             title: "Accuracy against time",
             axes: ["time since the start (s)", "test accuracy (%)"],
-            note: "Further left is sooner, higher is better. A point is an evaluation, at the time its version was current.",
+            note: "Further left is sooner, higher is better. A point is an evaluation, at the time its version was current; that of the untrained model is left out.",
             series: measured(|m| (m.elapsed_s, 100.0 * m.accuracy)),
             level,
         },
@@ -142,10 +150,10 @@ fn learning(runs: &[Run], target: Option<f64>) -> Vec<Figure> {
 }
 
 /// Staleness in bins of equal width: the bin's lowest value, its pushes and rejections.
-fn bins(runs: &[Run], run: &Run) -> Vec<(f64, super::run::Stale)> {
+fn bins(runs: &[Run], run: &Run) -> Vec<(f64, Stale)> {
     let largest = runs.iter().filter_map(|run| run.staleness.keys().last()).max();
     let width = largest.map_or(1, |largest| largest / BINS + 1);
-    let mut bins = BTreeMap::<u64, super::run::Stale>::new();
+    let mut bins = BTreeMap::<u64, Stale>::new();
     for (tau, stale) in &run.staleness {
         let bin = bins.entry(tau / width).or_default();
         bin.pushes += stale.pushes;
@@ -176,7 +184,7 @@ fn staleness(runs: &[Run]) -> Figure {
 
 fn rejection(runs: &[Run]) -> Figure {
     let shares = |run: &Run| {
-        let share = |stale: &super::run::Stale| 100.0 * stale.rejected as f64 / stale.pushes.max(1) as f64;
+        let share = |stale: &Stale| 100.0 * stale.rejected as f64 / stale.pushes.max(1) as f64;
         bins(runs, run)
             .iter()
             .map(|(tau, stale)| (*tau, share(stale)))

@@ -56,7 +56,7 @@ pub(super) fn page(runs: &[Run], drawn: &[Drawn], target: Option<f64>) -> String
     );
     html += "<nav aria-label=\"Plots\">";
     for drawn in drawn {
-        let _ = write!(html, "<a href=\"#{}\">{}</a>", drawn.id, escape(&drawn.title));
+        let _ = write!(html, "<a href=\"#{}\">{}</a> ", drawn.id, escape(&drawn.title));
     }
     html += "</nav>";
     table(&mut html, runs, target);

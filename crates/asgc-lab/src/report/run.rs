@@ -102,20 +102,30 @@ impl Run {
             .unwrap_or(&self.label)
     }
 
-    /// What it does: mode, codec, error feedback, staleness policy, controller.
+    /// What it does, in short: mode, codec, error feedback (EF), bounded staleness (bound), controller (ctl).
     pub(super) fn strategy(&self) -> String {
         let Some(start) = &self.summary.start else {
             return "?".into();
         };
-        let mut words = vec![start.mode.clone(), start.compression.clone()];
-        if start.error_feedback {
-            words.push("error feedback".into());
+        let mut words = format!("{} {}", start.mode, start.compression);
+        let bounded = start
+            .config
+            .as_ref()
+            .is_some_and(|config| config.staleness.enabled);
+        let controlled = start
+            .config
+            .as_ref()
+            .is_some_and(|config| config.controller.enabled);
+        for (there, short) in [
+            (start.error_feedback, "+EF"),
+            (bounded, "+bound"),
+            (controlled, "+ctl"),
+        ] {
+            if there {
+                words = format!("{words} {short}");
+            }
         }
-        if let Some(config) = &start.config {
-            words.extend(config.staleness.enabled.then(|| "bounded staleness".to_owned()));
-            words.extend(config.controller.enabled.then(|| "controller".to_owned()));
-        }
-        words.join(", ")
+        words
     }
 
     /// Seconds that trainers lost in all.
