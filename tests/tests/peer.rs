@@ -110,7 +110,7 @@ fn plotted(results: &Path, names: &[&str]) -> Option<(String, String)> {
     python.arg("--results-dir").arg(results);
     let output = match python.args(["--target", &TARGET.to_string()]).output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            println!("skipped: there is no python3");
+            eprintln!("skipped: there is no python3");
             return None;
         }
         other => other.unwrap(),
