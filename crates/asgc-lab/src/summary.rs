@@ -286,6 +286,15 @@ impl Summary {
         self.end.as_ref().map_or(self.last_elapsed_s, |end| end.elapsed_s)
     }
 
+    /// Whether the run came to an end of its own: by one of its stopping rules, not because somebody asked it to stop.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        // The words of a drain begin so, in the daemon and in the simulation.
+        self.end
+            .as_ref()
+            .is_some_and(|end| !end.reason.starts_with("asked to "))
+    }
+
     /// Why the run stopped; says so when the log does not tell.
     #[must_use]
     pub fn ending(&self) -> &str {
@@ -361,6 +370,18 @@ mod tests {
         assert_eq!((&control.first, &control.last), (&decisions[0], &decisions[2]));
         assert_eq!(control.decisions, 3);
         assert_eq!(Summary::from_events(&samples::run()).control, None);
+    }
+
+    #[test]
+    fn a_run_that_was_asked_to_stop_is_not_complete() {
+        let mut events = samples::run();
+        assert!(Summary::from_events(&events).is_complete());
+        if let Some(Event::RunEnd(end)) = events.last_mut() {
+            end.reason = "asked to stop".into();
+        }
+        assert!(!Summary::from_events(&events).is_complete());
+        events.pop();
+        assert!(!Summary::from_events(&events).is_complete());
     }
 
     #[test]

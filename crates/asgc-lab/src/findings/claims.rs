@@ -273,7 +273,7 @@ fn f8(e: &Evidence) -> Finding {
     Finding {
         id: "F8",
         claim: "On links of 250 Mbit/s, Top-K with error feedback beats plain asynchrony on every axis: +0.49 points, 31 % less \
-                time, 1.98 times sooner to 0.40.",
+                time, 1.98 times sooner to the target.",
         measured: format!(
             "{}\n\nAgainst plain asynchrony: {} points, {} of the time, {} times sooner to 0.40.",
             table(

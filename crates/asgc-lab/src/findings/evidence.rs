@@ -52,7 +52,7 @@ pub struct Evidence {
 pub(super) type Figure = fn(&Run) -> Option<f64>;
 
 impl Evidence {
-    /// Reads all runs below `folder` that have ended; those under way are left out.
+    /// Reads all runs below `folder` that were made to their end; others are left out.
     ///
     /// # Errors
     /// When the folder or a log cannot be read.
@@ -78,9 +78,9 @@ impl Evidence {
         Ok(evidence)
     }
 
-    /// Puts a run into its group, unless it has not ended.
+    /// Puts a run into its group, unless it was not made to its end.
     pub fn put(&mut self, run: Run) {
-        let (Some(seed), Some(_)) = (run.seed(), &run.summary.end) else {
+        let Some(seed) = run.seed().filter(|_| run.summary.is_complete()) else {
             return;
         };
         let name = run.summary.name();

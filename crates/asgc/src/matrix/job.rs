@@ -76,7 +76,7 @@ impl Job {
         let Some(summary) = self.summary() else {
             return Found::Nothing;
         };
-        let (Some(start), Some(_)) = (&summary.start, &summary.end) else {
+        let Some(start) = summary.start.as_ref().filter(|_| summary.is_complete()) else {
             return Found::Nothing;
         };
         let logged = start.config.as_deref();

@@ -12,6 +12,7 @@ use crate::programs;
 use crate::run::Mode;
 use anyhow::{Context as _, Result};
 use asgc_daemon::exit::FAILURE;
+use asgc_lab::Summary;
 use asgc_lab::seeds::{self, Group};
 use file::Matrix;
 use job::{Found, Job};
@@ -139,7 +140,7 @@ fn groups(jobs: &[Job]) -> Vec<Group> {
             });
         groups[place]
             .runs
-            .extend(job.summary().filter(|summary| summary.end.is_some()));
+            .extend(job.summary().filter(Summary::is_complete));
     }
     groups
 }
