@@ -33,10 +33,11 @@ Written by `make findings` from the logs in `results/findings`; nothing in here 
 reference system's authors found (one seed, on their machine), what we measured (mean ± standard deviation over seeds, in
 simulated runs: [simulation](simulation.md)), and whether it holds. Differences and ratios are taken seed by seed.
 
-Fashion-MNIST runs in full: the reference's files, a step of 45 ms as on its authors' machine, three seeds. CIFAR-10 is a
-JPEG copy of the data set, and `resnet8` (78,042 parameters, batches of 32, 1,200 updates) stands for ResNet-18, which two
+Fashion-MNIST runs in full: the reference's files, a step of 45 ms as on its authors' machine. CIFAR-10 is a JPEG copy of
+the data set, and `resnet8` (78,042 parameters, batches of 32, 1,200 updates) stands for ResNet-18, which two
 cores would train for days; delays and updates a second are the reference's, thin links are scaled so that an uncompressed
-push takes as long as ResNet-18's at 250 Mbit/s. So of CIFAR-10 orders and signs can be compared, accuracies cannot.
+push takes as long as ResNet-18's at 250 Mbit/s. So of CIFAR-10 orders and signs can be compared, accuracies cannot;
+and where a table names a single seed, a difference of less than a point may be chance.
 ";
 
 /// Puts the document together.

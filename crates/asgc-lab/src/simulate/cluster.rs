@@ -1,20 +1,22 @@
 //! Server, trainers and evaluator in one process, on virtual time.
 
+mod evaluator;
+mod uploads;
+
 use super::agenda::Agenda;
 use super::network::{Cargo, Network, PipeEnd, Place, Way};
-use super::pool::{Panicked, Pending, Pool};
+use super::pool::Pool;
 use super::trainer::{Step, TrainerSite};
 use super::{Error, Observer};
 use asgc_core::config::{Config, Role};
 use asgc_core::event::Event;
 use asgc_core::ids::{Generation, Incarnation, PushId, Version, WorkerId};
 use asgc_core::layout::Layout;
-use asgc_core::parameters::{Chunk, ConcatChunks as _};
-use asgc_core::push::{Controls, Push, Verdict};
-use asgc_core::server::{
-    Action, Answer, Evaluation, FrameBytes, Input, Joining, Pull, Pushed, Server, SessionId,
-};
-use asgc_core::task::{BoxError, Evaluator, Measurement, Task};
+use asgc_core::parameters::Chunk;
+use asgc_core::push::{Controls, Verdict};
+use asgc_core::server::{Action, Answer, FrameBytes, Input, Joining, Pull, Server, SessionId};
+use asgc_core::task::Task;
+use evaluator::EvaluatorSite;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,16 +62,6 @@ pub(super) enum Message {
     Verdict(PushId, Verdict),
     Proceed(PushId),
     Controls(Controls),
-}
-
-/// An evaluator comes back with its measurement.
-type Measuring = (Box<dyn Evaluator>, Result<Measurement, BoxError>);
-
-/// The evaluator: at [`Place`] `trainers.len()`.
-struct EvaluatorSite {
-    evaluator: Option<Box<dyn Evaluator>>,
-    measuring: Option<Pending<Measuring>>,
-    given: Version,
 }
 
 pub(super) struct Cluster<'a> {
@@ -338,96 +330,6 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    fn announce(&self, place: Place, push: &Push, received_bytes: u64) -> Happening {
-        Happening::Arrive(Input::Announce {
-            session: session(place),
-            header: Box::new(push.header.clone()),
-            asks: push.asks_first,
-            received_bytes,
-        })
-    }
-
-    /// Sends a payload: the first chunk announces the rest, unless that was asked for already.
-    fn upload(&mut self, place: Place) {
-        let Some(upload) = &self.trainers[place].upload else {
-            return;
-        };
-        let (bytes, chunk) = (
-            upload.push.header.payload_bytes,
-            self.config.server.chunk_bytes as u64,
-        );
-        if upload.push.asks_first || bytes <= chunk {
-            return self.last_bytes(place, bytes);
-        }
-        let cargo = Cargo {
-            bytes: chunk,
-            sent: Some(Happening::Rest(place)),
-            arrived: self.announce(place, &upload.push, chunk),
-        };
-        self.send_up(place, cargo);
-    }
-
-    fn rest(&mut self, place: Place) {
-        let whole = self.trainers[place]
-            .upload
-            .as_ref()
-            .map(|upload| upload.push.header.payload_bytes);
-        // A verdict may have ended it just now.
-        if let Some(bytes) = whole {
-            self.last_bytes(place, bytes - self.config.server.chunk_bytes as u64);
-        }
-    }
-
-    /// The end of a payload: with it the push is whole.
-    fn last_bytes(&mut self, place: Place, bytes: u64) {
-        let Some(upload) = &self.trainers[place].upload else {
-            return;
-        };
-        let Push { header, payload, .. } = Push::clone(&upload.push);
-        let pushed = Pushed {
-            header,
-            // The worker sends no values that are not finite; whatever else is wrong with them is refused as such.
-            payload: payload.check(&self.layout).ok(),
-            decode_s: self.config.simulation.server_s,
-        };
-        let arrived = Happening::Arrive(Input::Push {
-            session: session(place),
-            pushed: Box::new(pushed),
-        });
-        let cargo = Cargo {
-            bytes,
-            sent: Some(Happening::Uploaded(place)),
-            arrived,
-        };
-        self.send_up(place, cargo);
-    }
-
-    fn send_up(&mut self, place: Place, cargo: Cargo<Happening>) {
-        self.frames.uplink += cargo.bytes;
-        let transfer = self.network.carry((place, Way::Up), cargo, &mut self.agenda);
-        if let Some(upload) = &mut self.trainers[place].upload {
-            upload.transfer = Some(transfer);
-        }
-    }
-
-    fn uploaded(&mut self, place: Place) {
-        let now = self.agenda.now();
-        // A verdict may have ended it just now, and then the next pull is under way.
-        if self.trainers[place].upload.is_some() {
-            self.trainers[place].uploaded(now);
-            self.pull(place);
-        }
-    }
-
-    /// The server does not want the rest of a payload.
-    fn abort(&mut self, place: Place) {
-        let upload = self.trainers[place].upload.take();
-        if let Some(transfer) = upload.and_then(|upload| upload.transfer) {
-            self.network.cancel(transfer, &mut self.agenda);
-        }
-        self.pull(place);
-    }
-
     fn leave(&mut self, place: Place, reason: &str) -> Result<(), Error> {
         if let Some(trainer) = self.trainers.get_mut(place) {
             trainer.stop();
@@ -443,6 +345,12 @@ impl<'a> Cluster<'a> {
         }
         Ok(())
     }
+
+    fn drain(&mut self, reason: &str) -> Result<(), Error> {
+        self.draining = true;
+        let reason = reason.to_owned();
+        self.serve(Input::Drain { reason })
+    }
 }
 
 fn session(place: Place) -> SessionId {
@@ -451,60 +359,4 @@ fn session(place: Place) -> SessionId {
 
 fn place(session: SessionId) -> Place {
     session.0 as Place
-}
-
-/// The evaluator's part.
-impl Cluster<'_> {
-    fn evaluator_hears(&mut self, message: Message) -> Result<(), Error> {
-        match message {
-            Message::Snapshot((_, version), chunks) => {
-                self.evaluator.given = version;
-                let evaluator = self.evaluator.evaluator.take();
-                self.evaluator.measuring = evaluator.map(|mut evaluator| {
-                    self.pool.run(move || {
-                        let measured = evaluator.evaluate(&chunks.concat_chunks());
-                        (evaluator, measured)
-                    })
-                });
-                let takes = Duration::try_from_secs_f64(self.config.simulation.eval_s).unwrap_or_default();
-                self.agenda.after(takes, Happening::Computed(self.trainers.len()));
-                Ok(())
-            }
-            Message::Stop(reason) => self.leave(self.trainers.len(), &reason),
-            // An evaluator holds no version that could be current, and pushes nothing.
-            Message::Unchanged | Message::Verdict(..) | Message::Proceed(_) | Message::Controls(_) => Ok(()),
-        }
-    }
-
-    fn measured(&mut self) -> Result<(), Error> {
-        let Some(measuring) = self.evaluator.measuring.take() else {
-            return Ok(());
-        };
-        let (evaluator, measured) = measuring
-            .get()
-            .map_err(|panicked: Panicked| Error::Task(Box::new(panicked)))?;
-        self.evaluator.evaluator = Some(evaluator);
-        let measured = measured?;
-        let place = self.trainers.len();
-        let input = Input::Report {
-            session: session(place),
-            evaluation: Evaluation {
-                version: self.evaluator.given,
-                accuracy: measured.accuracy,
-                loss: measured.loss,
-                eval_s: self.config.simulation.eval_s,
-                buffers: measured.buffers.into(),
-            },
-        };
-        self.network
-            .send((place, Way::Up), Happening::Arrive(input), &mut self.agenda);
-        self.pull(place);
-        Ok(())
-    }
-
-    fn drain(&mut self, reason: &str) -> Result<(), Error> {
-        self.draining = true;
-        let reason = reason.to_owned();
-        self.serve(Input::Drain { reason })
-    }
 }

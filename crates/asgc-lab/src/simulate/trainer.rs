@@ -6,7 +6,7 @@ use super::steps::Steps;
 use asgc_core::config::Config;
 use asgc_core::ids::{Generation, PushId, Version, WorkerId};
 use asgc_core::layout::Layout;
-use asgc_core::parameters::Chunk;
+use asgc_core::parameters::{Chunk, ConcatChunks as _};
 use asgc_core::push::{Controls, LinkSample, Measured, Push, Verdict};
 use asgc_core::task::{BoxError, Computed, Task, Trainer};
 use asgc_core::worker::{Action, Input, Settings, Worker};
@@ -266,7 +266,6 @@ impl TrainerSite {
 }
 
 fn compute(trainer: &mut dyn Trainer, chunks: &[Chunk], gradient: &mut [f32]) -> Result<Computed, BoxError> {
-    use asgc_core::parameters::ConcatChunks as _;
     match chunks {
         [whole] => trainer.set_parameters(whole)?,
         pieces => trainer.set_parameters(&pieces.concat_chunks())?,
