@@ -4,6 +4,8 @@ mod file;
 mod job;
 mod progress;
 mod runner;
+#[cfg(test)]
+mod tests;
 
 use crate::cluster::{self, Plan};
 use crate::local::{Programs, runtime};
@@ -12,7 +14,6 @@ use crate::programs;
 use crate::run::Mode;
 use anyhow::{Context as _, Result};
 use asgc_daemon::exit::FAILURE;
-use asgc_lab::Summary;
 use asgc_lab::seeds::{self, Group};
 use file::Matrix;
 use job::{Found, Job};
@@ -97,7 +98,7 @@ fn plan_of(mode: Mode) -> Result<PlanOf> {
 }
 
 fn conclude(args: &Args, jobs: &[Job], ended: &Ended) -> Result<ExitCode> {
-    let groups = groups(jobs);
+    let groups = groups(args.mode, jobs, ended);
     output::say(&seeds::table(&groups));
     if let Some(first) = jobs.first() {
         let name = args.file.file_stem().unwrap_or_default().to_string_lossy();
@@ -106,7 +107,7 @@ fn conclude(args: &Args, jobs: &[Job], ended: &Ended) -> Result<ExitCode> {
         write(&path, &seeds::csv(&groups))?;
         output::say(&path.display().to_string());
     }
-    for failure in &ended.failed {
+    for failure in ended.failed.values() {
         output::note(failure);
     }
     if ended.left > 0 {
@@ -125,9 +126,12 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Runs that have ended, by configuration, in the order of the matrix.
-fn groups(jobs: &[Job]) -> Vec<Group> {
+///
+/// A run that was not made now counts if its log is of the very run. What an earlier matrix left under the same name, with
+/// other settings, would pass for a figure of this one.
+fn groups(mode: Mode, jobs: &[Job], ended: &Ended) -> Vec<Group> {
     let mut groups = Vec::<Group>::new();
-    for job in jobs {
+    for (number, job) in jobs.iter().enumerate() {
         let place = groups
             .iter()
             .position(|group| group.name == job.group)
@@ -138,9 +142,10 @@ fn groups(jobs: &[Job]) -> Vec<Group> {
                 });
                 groups.len() - 1
             });
-        groups[place]
-            .runs
-            .extend(job.summary().filter(Summary::is_complete));
+        let counts = ended.made.contains(&number)
+            || !ended.failed.contains_key(&number) && job.found(mode) == Found::Done;
+        let run = job.summary().filter(|run| counts && run.is_complete());
+        groups[place].runs.extend(run);
     }
     groups
 }

@@ -5,7 +5,7 @@ use crate::cluster::{self, Outcome, Plan};
 use anyhow::Result;
 use asgc_daemon::event_log::EVENTS_FILE;
 use asgc_lab::{Summary, read_log};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -14,8 +14,10 @@ use tokio::task::{JoinSet, LocalSet};
 /// How a matrix ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Ended {
-    /// Which runs failed, and why.
-    pub(super) failed: Vec<String>,
+    /// Runs that were made to their end, by number.
+    pub(super) made: BTreeSet<usize>,
+    /// Runs that failed, by number, and why.
+    pub(super) failed: BTreeMap<usize, String>,
     /// Runs that a signal kept from being made to their end.
     pub(super) left: usize,
     /// The exit code of a second signal.
@@ -108,23 +110,24 @@ impl<'a> Runner<'a> {
         match outcome {
             Ok(outcome) if outcome.interrupted => self.ended.left += 1,
             Ok(outcome) if outcome.server_ok && whole => {
+                self.ended.made.insert(number);
                 let left = todo
                     .iter()
                     .map(|&number| (self.name)(number).1)
                     .collect::<Vec<_>>();
                 board.ended((&name, &group), took, summary.as_ref(), &left);
             }
-            Ok(_) => self.fail(
-                format!("{name}: failed; see the logs in {}", folder.display()),
-                board,
-            ),
-            Err(error) => self.fail(format!("{name}: failed: {error:#}"), board),
+            Ok(_) => {
+                let words = format!("{name}: failed; see the logs in {}", folder.display());
+                self.fail(number, words, board);
+            }
+            Err(error) => self.fail(number, format!("{name}: failed: {error:#}"), board),
         }
     }
 
-    fn fail(&mut self, words: String, board: &mut Board) {
+    fn fail(&mut self, number: usize, words: String, board: &mut Board) {
         board.failed(&words);
-        self.ended.failed.push(words);
+        self.ended.failed.insert(number, words);
     }
 
     fn on_signal(&mut self, code: u8, board: &Board) {
@@ -242,21 +245,13 @@ mod tests {
     fn failures_are_told_and_the_others_go_on() {
         let bed = bed();
         let ended = bed.run(2, &[GOOD, "echo broken; exit 3", GOOD, "exit 0"], &[]);
-        assert_eq!(ended.failed.len(), 2, "{ended:?}");
-        assert!(
-            ended
-                .failed
-                .iter()
-                .any(|words| words.starts_with("run_s1: failed")),
-            "{ended:?}"
-        );
-        assert!(
-            ended
-                .failed
-                .iter()
-                .any(|words| words.starts_with("run_s3: failed")),
+        assert_eq!(ended.made, [0, 2].into(), "{ended:?}");
+        assert_eq!(
+            ended.failed.keys().collect::<Vec<_>>(),
+            [&1, &3],
             "no log, no run"
         );
+        assert!(ended.failed[&1].starts_with("run_s1: failed"), "{ended:?}");
         assert!(bed.dir.path().join("2/events.jsonl").exists());
         assert_eq!((ended.left, ended.cut_short), (0, None));
     }
@@ -270,7 +265,11 @@ mod tests {
              [ $(ls -d $2/in.* | wc -l) -le 2 ] || exit 9; {GOOD}; rmdir $2/in.$$"
         );
         let ended = bed.run(2, &[script.as_str(); 4], &[]);
-        assert_eq!(ended, Ended::default());
+        let all = Ended {
+            made: (0..4).collect(),
+            ..Ended::default()
+        };
+        assert_eq!(ended, all);
     }
 
     #[test]
@@ -279,8 +278,8 @@ mod tests {
         let script = format!("trap '{GOOD}; exit 0' TERM; touch $2/there; while :; do sleep 0.01; done");
         let ended = bed.run(1, &[script.as_str(), "touch $2/second"], &[130]);
         assert_eq!(
-            (ended.left, ended.cut_short, ended.failed.len()),
-            (2, None, 0),
+            (ended.left, ended.cut_short, ended.failed.len(), ended.made.len()),
+            (2, None, 0, 0),
             "{ended:?}"
         );
         assert!(!bed.dir.path().join("second").exists());
