@@ -24,6 +24,7 @@ mod text;
 mod yaml;
 
 pub use error::{ConfigError, Place, Problem};
+pub use schema::nearest;
 pub use settings::{from_settings_json, overlay, to_settings_json};
 pub use text::ENV_PREFIX;
 

@@ -143,7 +143,7 @@ fn humane(error: &str) -> String {
 }
 
 /// The candidate most like `wrong`, where one is alike at all.
-fn nearest<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wrong = wrong.to_ascii_lowercase();
     candidates
         .map(|candidate| (strsim::damerau_levenshtein(&wrong, candidate), candidate))

@@ -1,10 +1,10 @@
 //! One run of a matrix, and whether it has been made already.
 
-use super::file::Matrix;
+use super::file::{Matrix, problem};
 use crate::local::Setup;
 use crate::run::Mode;
-use anyhow::{Result, bail};
 use asgc_core::config::{Config, StepTime};
+use asgc_daemon::config::ConfigError;
 use asgc_daemon::event_log::EVENTS_FILE;
 use asgc_lab::{Summary, read_log};
 use std::collections::BTreeMap;
@@ -32,7 +32,10 @@ pub(crate) enum Found {
 }
 
 /// All runs, seed by seed: a whole comparison is there as early as possible. Everything is checked before anything runs.
-pub(crate) fn jobs(matrix: &Matrix, set: &[String]) -> Result<Vec<Job>> {
+///
+/// # Errors
+/// A file that cannot be loaded, and two runs that would write to one folder.
+pub(crate) fn jobs(matrix: &Matrix, set: &[String]) -> Result<Vec<Job>, ConfigError> {
     let mut jobs = Vec::new();
     let mut folders = BTreeMap::<PathBuf, PathBuf>::new();
     for seed in &matrix.seeds {
@@ -40,11 +43,11 @@ pub(crate) fn jobs(matrix: &Matrix, set: &[String]) -> Result<Vec<Job>> {
             let job = job(file, *seed, matrix.set.iter().chain(set).cloned().collect())?;
             if let Some(other) = folders.insert(job.setup.folder(), file.clone()) {
                 let (folder, other) = (job.setup.folder(), other.display().to_string());
-                bail!(
-                    "{other} and {} would both write to {}; give them names of their own (run.name)",
-                    file.display(),
+                let words = format!(
+                    "{other} would write to {} as well; give them names of their own (run.name)",
                     folder.display()
                 );
+                return Err(problem(file, words));
             }
             jobs.push(job);
         }
@@ -52,7 +55,7 @@ pub(crate) fn jobs(matrix: &Matrix, set: &[String]) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-fn job(file: &std::path::Path, seed: u64, mut set: Vec<String>) -> Result<Job> {
+fn job(file: &std::path::Path, seed: u64, mut set: Vec<String>) -> Result<Job, ConfigError> {
     let group = Setup::load(Some(file.to_owned()), set.clone(), true)?
         .config()
         .run
@@ -151,7 +154,10 @@ mod tests {
         let error = jobs(&matrix(dir.path(), &["a", "a"]), &[])
             .unwrap_err()
             .to_string();
-        assert!(error.contains("0.toml and ") && error.contains("a_s3"), "{error}");
+        assert!(
+            error.contains("1.toml: ") && error.contains("0.toml would") && error.contains("a_s3"),
+            "{error}"
+        );
     }
 
     #[test]
