@@ -17,6 +17,8 @@ pub(crate) struct Job {
     pub(crate) group: String,
     /// The run's: `NAME_sSEED`.
     pub(crate) name: String,
+    /// Its experiment file.
+    pub(crate) file: PathBuf,
     pub(crate) setup: Setup,
 }
 
@@ -64,7 +66,29 @@ fn job(file: &std::path::Path, seed: u64, mut set: Vec<String>) -> Result<Job, C
     let name = format!("{group}_s{seed}");
     set.extend([format!("run.name={name}"), format!("run.seed={seed}")]);
     let setup = Setup::load(Some(file.to_owned()), set, true)?;
-    Ok(Job { group, name, setup })
+    let file = file.to_owned();
+    Ok(Job {
+        group,
+        name,
+        file,
+        setup,
+    })
+}
+
+/// Whether all can be carried out in that way: that is known before the first of them is started.
+///
+/// # Errors
+/// Objectives, which only a simulation computes.
+pub(crate) fn check(jobs: &[Job], mode: Mode) -> Result<(), ConfigError> {
+    let objective = |job: &&Job| mode == Mode::Processes && job.setup.config().workload.model.is_synthetic();
+    let Some(job) = jobs.iter().find(objective) else {
+        return Ok(());
+    };
+    let model = job.setup.config().workload.model.as_str();
+    let words = format!(
+        "workload.model: {model:?} is an objective, which workers do not compute; use --mode simulate"
+    );
+    Err(problem(&job.file, words))
 }
 
 impl Job {
@@ -173,6 +197,42 @@ mod tests {
                 .to_string()
                 .contains("nowhere.toml")
         );
+    }
+
+    #[test]
+    fn objectives_are_simulated_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let set = ["workload.model=quadratic", "workload.dataset=synthetic"].map(str::to_owned);
+        let made = jobs(&matrix(dir.path(), &["a"]), &set).unwrap();
+        assert_eq!(check(&made, Mode::Simulate), Ok(()));
+        let error = check(&made, Mode::Processes).unwrap_err().to_string();
+        assert!(error.contains("0.toml: workload.model: \"quadratic\""), "{error}");
+        let real = jobs(&matrix(dir.path(), &["a"]), &[]).unwrap();
+        assert_eq!(check(&real, Mode::Processes), Ok(()));
+    }
+
+    /// Each matrix that comes with asgc names files that are there, sound, and in nobody else's way.
+    #[test]
+    fn the_matrices_of_the_repository_can_be_run() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut found = 0;
+        for folder in ["configs", "configs/findings"] {
+            for entry in fs::read_dir(repository.join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() || !fs::read_to_string(&path).unwrap().contains("\nconfigs = [") {
+                    continue;
+                }
+                // Paths in them are those of the repository, where they are run from.
+                let mut matrix = Matrix::read(&path).unwrap_or_else(|error| panic!("{error}"));
+                for config in &mut matrix.configs {
+                    *config = repository.join(&*config);
+                }
+                let jobs = jobs(&matrix, &[]).unwrap_or_else(|error| panic!("{error}"));
+                assert_eq!(jobs.len(), matrix.configs.len() * matrix.seeds.len());
+                found += 1;
+            }
+        }
+        assert_eq!(found, 7);
     }
 
     #[test]

@@ -53,6 +53,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let matrix = Matrix::read(&args.file)?;
     let jobs = job::jobs(&matrix, &args.set)?;
+    job::check(&jobs, args.mode)?;
     let plan_of = plan_of(args.mode)?;
     let mut board = Board::new(jobs.len(), args.jobs.into());
     let mut todo = Vec::new();

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+/// A run that has not ended: its configuration, and seconds that it has run already, 0 for one to come.
+pub(super) type Left = (String, f64);
+
 /// How far a matrix is, and how long its runs took.
 pub(super) struct Board {
     bars: Option<(MultiProgress, ProgressBar)>,
@@ -75,13 +78,13 @@ impl Board {
         }
     }
 
-    /// A run has ended well; `left` are the configurations of those to come.
+    /// A run has ended well; `left` are those under way and to come.
     pub(super) fn ended(
         &mut self,
         (name, group): (&str, &str),
         took: Duration,
         summary: Option<&Summary>,
-        left: &[String],
+        left: &[Left],
     ) {
         self.done += 1;
         self.took
@@ -116,18 +119,23 @@ impl Board {
     }
 
     /// A run takes as long as others of its configuration did, or as all did in the mean.
-    fn time_left_s(&self, left: &[String]) -> Option<f64> {
+    ///
+    /// Shared among as many as run at once, and no less than the longest of them needs by itself.
+    fn time_left_s(&self, left: &[Left]) -> Option<f64> {
         let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
         let all = self.took.values().flatten().copied().collect::<Vec<_>>();
         if all.is_empty() || left.is_empty() {
             return None;
         }
-        let of = |group: &String| {
-            self.took
+        let of = |(group, spent): &Left| {
+            let whole = self
+                .took
                 .get(group)
-                .map_or_else(|| mean(&all), |times| mean(times))
+                .map_or_else(|| mean(&all), |times| mean(times));
+            (whole - spent).max(0.0)
         };
-        Some(left.iter().map(of).sum::<f64>() / self.at_once.min(left.len()) as f64)
+        let shared = left.iter().map(of).sum::<f64>() / self.at_once.min(left.len()) as f64;
+        Some(left.iter().map(of).fold(shared, f64::max))
     }
 
     fn advance(&self, rest: Option<f64>) {
@@ -147,7 +155,7 @@ mod tests {
     #[test]
     fn time_left_comes_from_runs_of_the_same_kind() {
         let mut board = Board::new(6, 2);
-        let left = |groups: &[&str]| groups.iter().map(|g| (*g).to_owned()).collect::<Vec<_>>();
+        let left = |groups: &[&str]| groups.iter().map(|g| ((*g).to_owned(), 0.0)).collect::<Vec<_>>();
         assert_eq!(board.time_left_s(&left(&["a"])), None);
         board.ended(("a_s0", "a"), Duration::from_secs(10), None, &[]);
         board.ended(("b_s0", "b"), Duration::from_secs(30), None, &[]);
@@ -159,5 +167,17 @@ mod tests {
             "one alone gains nothing"
         );
         assert_eq!(board.time_left_s(&[]), None);
+        // One under way has some of it behind it; one that takes longer than expected has nothing left.
+        let spent = |group: &str, seconds: f64| (group.to_owned(), seconds);
+        assert_eq!(
+            board.time_left_s(&[spent("b", 20.0), spent("a", 0.0)]),
+            Some(10.0)
+        );
+        assert_eq!(board.time_left_s(&[spent("b", 40.0)]), Some(0.0));
+        assert_eq!(
+            board.time_left_s(&[spent("b", 0.0), spent("a", 8.0)]),
+            Some(30.0),
+            "no sooner than the longest"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Carries out the runs of a matrix, some at once, and passes signals on to them.
 
-use super::progress::Board;
+use super::progress::{Board, Left};
 use crate::cluster::{self, Outcome, Plan};
 use anyhow::Result;
 use asgc_daemon::event_log::EVENTS_FILE;
@@ -33,8 +33,8 @@ pub(super) struct Runner<'a> {
     /// Of a run by its number: its name, and its configuration's.
     name: &'a dyn Fn(usize) -> (String, String),
     ended: Ended,
-    /// Where signals to the runs under way go.
-    under_way: BTreeMap<usize, Sender<u8>>,
+    /// Of the runs under way: where signals to them go, and when they began.
+    under_way: BTreeMap<usize, (Sender<u8>, Instant)>,
     interrupted: bool,
 }
 
@@ -90,9 +90,9 @@ impl<'a> Runner<'a> {
         let plan = (self.plan)(number);
         let mut screen = board.begins(&(self.name)(number).0);
         let (send, mut receive) = channel(4);
-        self.under_way.insert(number, send);
+        let began = Instant::now();
+        self.under_way.insert(number, (send, began));
         running.spawn_local(async move {
-            let began = Instant::now();
             let outcome = cluster::run(&plan, &mut screen, &mut receive).await;
             if let crate::output::Screen::Bar(bar) = &screen {
                 bar.finish_and_clear();
@@ -111,11 +111,7 @@ impl<'a> Runner<'a> {
             Ok(outcome) if outcome.interrupted => self.ended.left += 1,
             Ok(outcome) if outcome.server_ok && whole => {
                 self.ended.made.insert(number);
-                let left = todo
-                    .iter()
-                    .map(|&number| (self.name)(number).1)
-                    .collect::<Vec<_>>();
-                board.ended((&name, &group), took, summary.as_ref(), &left);
+                board.ended((&name, &group), took, summary.as_ref(), &self.left(todo));
             }
             Ok(_) => {
                 let words = format!("{name}: failed; see the logs in {}", folder.display());
@@ -123,6 +119,17 @@ impl<'a> Runner<'a> {
             }
             Err(error) => self.fail(number, format!("{name}: failed: {error:#}"), board),
         }
+    }
+
+    /// Runs under way, and those of `todo`.
+    fn left(&self, todo: &VecDeque<usize>) -> Vec<Left> {
+        let begun = self
+            .under_way
+            .iter()
+            .map(|(&number, (_, began))| (number, began.elapsed().as_secs_f64()));
+        let to_come = todo.iter().map(|&number| (number, 0.0));
+        let named = |(number, spent)| ((self.name)(number).1, spent);
+        begun.chain(to_come).map(named).collect()
     }
 
     fn fail(&mut self, number: usize, words: String, board: &mut Board) {
@@ -137,7 +144,7 @@ impl<'a> Runner<'a> {
             board.remark("draining the runs under way, and starting no more; once more ends them at once");
         }
         self.interrupted = true;
-        for run in self.under_way.values() {
+        for (run, _) in self.under_way.values() {
             // A run that has just ended needs no signal.
             let _ = run.try_send(code);
         }
