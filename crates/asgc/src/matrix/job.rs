@@ -108,14 +108,16 @@ impl Job {
         };
         let logged = start.config.as_deref();
         let same = start.simulated == (mode == Mode::Simulate)
-            && logged
-                .is_some_and(|logged| comparable(logged, logged) == comparable(self.setup.config(), logged));
+            && logged.is_some_and(|logged| {
+                comparable(logged, logged, mode) == comparable(self.setup.config(), logged, mode)
+            });
         if same { Found::Done } else { Found::Other }
     }
 }
 
 /// Without what describes a machine, or a run as a process. `logged` knows the time of a step that was measured.
-fn comparable(config: &Config, logged: &Config) -> Config {
+/// Daemons do not read `[simulation]`: what is calibrated there makes no other real run.
+fn comparable(config: &Config, logged: &Config, mode: Mode) -> Config {
     let mut config = config.clone();
     let neutral = Config::default();
     (config.telemetry, config.worker) = (neutral.telemetry, neutral.worker);
@@ -123,6 +125,9 @@ fn comparable(config: &Config, logged: &Config) -> Config {
     config.server.advertise = None;
     config.server.address_file = None;
     config.run.results_dir = neutral.run.results_dir;
+    if mode == Mode::Processes {
+        config.simulation = neutral.simulation;
+    }
     config.simulation.threads = 0;
     if config.simulation.step == StepTime::Measured && config.simulation.step_s == 0.0 {
         config.simulation.step_s = logged.simulation.step_s;
@@ -244,13 +249,20 @@ mod tests {
             logged.server.listen = "127.0.0.1:1".into();
             logged
         };
+        let same =
+            |config: &Config, mode| comparable(config, &logged, mode) == comparable(&logged, &logged, mode);
         config.telemetry.log = "debug".into();
         config.simulation.threads = 2;
-        assert!(comparable(&config, &logged) == comparable(&logged, &logged));
+        assert!(same(&config, Mode::Simulate));
         config.simulation.step_s = 0.05;
-        assert!(comparable(&config, &logged) != comparable(&logged, &logged));
+        assert!(!same(&config, Mode::Simulate));
+        assert!(
+            same(&config, Mode::Processes),
+            "steps of daemons are what they are"
+        );
         config.simulation.step_s = 0.04;
         config.workload.lr = 0.1;
-        assert!(comparable(&config, &logged) != comparable(&logged, &logged));
+        assert!(!same(&config, Mode::Simulate));
+        assert!(!same(&config, Mode::Processes));
     }
 }
