@@ -4,7 +4,6 @@
 //! the injected delay, and waiting for others. So computing, reading a batch, encoding, and a real machine's contention
 //! are all in it, and links count only as far as the simulation adds them.
 
-use asgc_core::config::Config;
 use asgc_core::event::{Event, Update};
 use std::collections::BTreeMap;
 
@@ -24,15 +23,12 @@ pub struct Calibration {
 
 /// Reads times off a log; `None` where no worker pushed often enough.
 pub fn calibrate<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Calibration> {
-    let mut config = Config::default();
+    let mut delays = BTreeMap::new();
     let mut pushes = BTreeMap::<u32, Vec<&Update>>::new();
     let mut evals = Vec::new();
     for event in events {
         match event {
-            Event::RunStart(start) => config
-                .heterogeneity
-                .compute_delay
-                .clone_from(&start.compute_delay),
+            Event::RunStart(start) => delays.clone_from(&start.compute_delay),
             Event::Update(update) => pushes.entry(update.worker_id.0).or_default().push(update),
             Event::Eval(eval) if eval.eval_s.is_finite() => evals.push(eval.eval_s),
             _ => {}
@@ -40,12 +36,7 @@ pub fn calibrate<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Cali
     }
     let (mut step_s, mut relative) = (BTreeMap::new(), Vec::new());
     for (worker, pushes) in pushes {
-        let delay = config
-            .heterogeneity
-            .compute_delay
-            .get(&worker)
-            .copied()
-            .unwrap_or(0.0);
+        let delay = delays.get(&worker).copied().unwrap_or(0.0);
         let steps = steps(&pushes, delay);
         if let Some(mean) = mean(&steps) {
             step_s.insert(worker, mean);

@@ -2,8 +2,9 @@
 
 use crate::spread::Spread;
 use crate::summary::Summary;
+use crate::table::markdown;
 use crate::units::{self, MISSING};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::CellAlignment;
 
 type Figure = fn(&Summary) -> Option<f64>;
 
@@ -23,7 +24,7 @@ const COLUMNS: [Column; 9] = [
     (
         "time to target",
         "time_to_target_s",
-        time_to_target,
+        |s| s.time_to_target(None),
         units::seconds,
     ),
     ("wall time", "wall_s", |s| Some(s.wall_s()), units::seconds),
@@ -52,10 +53,6 @@ const COLUMNS: [Column; 9] = [
         units::percent,
     ),
 ];
-
-fn time_to_target(summary: &Summary) -> Option<f64> {
-    summary.time_to(summary.target()?)
-}
 
 /// Runs of one configuration.
 #[derive(Debug, Clone, Default)]
@@ -88,8 +85,7 @@ impl Group {
 /// A row a configuration: mean ± standard deviation over its seeds.
 #[must_use]
 pub fn table(groups: &[Group]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
+    let mut table = markdown();
     let titles = COLUMNS.iter().map(|(title, ..)| *title);
     table.set_header(["configuration", "seeds"].into_iter().chain(titles));
     for group in groups {

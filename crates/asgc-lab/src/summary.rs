@@ -286,6 +286,20 @@ impl Summary {
         self.end.as_ref().map_or(self.last_elapsed_s, |end| end.elapsed_s)
     }
 
+    /// `name` without the `_sSEED` that a matrix gives it: runs that differ by their seed only share it.
+    #[must_use]
+    pub fn without_seed<'a>(&self, name: &'a str) -> &'a str {
+        let seed = self.start.as_ref().map(|start| format!("_s{}", start.seed));
+        seed.and_then(|seed| name.strip_suffix(seed.as_str()))
+            .unwrap_or(name)
+    }
+
+    /// Seconds until `target` was reached, or the run's own target where none is given.
+    #[must_use]
+    pub fn time_to_target(&self, target: Option<f64>) -> Option<f64> {
+        self.time_to(target.or_else(|| self.target())?)
+    }
+
     /// Whether the run came to an end of its own: by one of its stopping rules, not because somebody asked it to stop.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -370,6 +384,21 @@ mod tests {
         assert_eq!((&control.first, &control.last), (&decisions[0], &decisions[2]));
         assert_eq!(control.decisions, 3);
         assert_eq!(Summary::from_events(&samples::run()).control, None);
+    }
+
+    #[test]
+    fn runs_of_a_matrix_are_known_without_their_seed() {
+        let summary = Summary::from_events(&samples::run());
+        let names = ["a_s0", "a_s1", "a"].map(|name| summary.without_seed(name));
+        assert_eq!(names, ["a", "a_s1", "a"], "the sample's seed is 0");
+        assert_eq!(Summary::default().without_seed("a_s0"), "a_s0");
+    }
+
+    #[test]
+    fn a_target_of_ones_own_goes_before_the_runs() {
+        let summary = Summary::from_events(&samples::run());
+        assert_eq!(summary.time_to_target(None), summary.time_to(0.85));
+        assert_eq!(summary.time_to_target(Some(0.9)), None);
     }
 
     #[test]

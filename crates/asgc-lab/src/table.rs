@@ -136,7 +136,8 @@ fn worker_row(id: &str, worker: &WorkerSummary) -> [String; 8] {
     ]
 }
 
-fn markdown() -> Table {
+/// An empty table that is Markdown.
+pub(crate) fn markdown() -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table

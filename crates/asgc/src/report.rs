@@ -1,7 +1,7 @@
 //! `asgc report`: runs side by side, drawn.
 
 use crate::output;
-use crate::summary::{fraction, log_of, print, read};
+use crate::summary::{fraction, print, read_events};
 use anyhow::{Context as _, Result, bail};
 use asgc_lab::report::{self, Run};
 use std::collections::BTreeSet;
@@ -27,19 +27,16 @@ pub(crate) struct Args {
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let labels = labels(&args.runs)?;
-    let summaries = args
-        .runs
-        .iter()
-        .map(|run| read(run))
-        .collect::<Result<Vec<_>>>()?;
-    print(&summaries, args.target);
-    let fold = |(path, label): (&PathBuf, String)| Run::read(&log_of(path), label);
+    // One log at a time in memory: a run keeps of it what a report shows.
+    let read = |(path, label): (&PathBuf, String)| Ok(Run::of(&read_events(path)?, label));
     let runs = args
         .runs
         .iter()
         .zip(labels)
-        .map(fold)
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(read)
+        .collect::<Result<Vec<_>>>()?;
+    let summaries = runs.iter().map(|run| run.summary().clone()).collect::<Vec<_>>();
+    print(&summaries, args.target);
     let files = report::write(&runs, &args.out, args.target)?;
     for file in files.iter().take(2) {
         output::say(&file.display().to_string());

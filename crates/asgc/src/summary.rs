@@ -2,6 +2,7 @@
 
 use crate::output;
 use anyhow::Result;
+use asgc_core::event::Event;
 use asgc_daemon::event_log::EVENTS_FILE;
 use asgc_lab::{Summary, read_log, table};
 use std::path::{Path, PathBuf};
@@ -48,8 +49,19 @@ pub(crate) fn log_of(run: &Path) -> PathBuf {
     }
 }
 
-/// Reads the log of the run in folder `run`; remarks on what was left out.
+/// The figures of the run in folder `run`; remarks on what was left out of its log.
 pub(crate) fn read(run: &Path) -> Result<Summary> {
+    Ok(Summary::from_events(&read_events(run)?))
+}
+
+/// The figures of the run in folder `run`, where it has a log that can be read.
+pub(crate) fn find(run: &Path) -> Option<Summary> {
+    let log = read_log(&log_of(run)).ok()?;
+    Some(Summary::from_events(&log.events))
+}
+
+/// The events of the run in folder `run`; remarks on what was left out.
+pub(crate) fn read_events(run: &Path) -> Result<Vec<Event>> {
     let path = log_of(run);
     let log = read_log(&path)?;
     if log.truncated {
@@ -65,7 +77,7 @@ pub(crate) fn read(run: &Path) -> Result<Summary> {
             log.unknown
         ));
     }
-    Ok(Summary::from_events(&log.events))
+    Ok(log.events)
 }
 
 /// Prints the table; of a single run also its trainers.

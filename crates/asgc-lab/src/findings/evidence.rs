@@ -83,8 +83,7 @@ impl Evidence {
         let Some(seed) = run.seed().filter(|_| run.summary.is_complete()) else {
             return;
         };
-        let name = run.summary.name();
-        let group = name.strip_suffix(&format!("_s{seed}")).unwrap_or(name).to_owned();
+        let group = run.summary.without_seed(run.summary.name()).to_owned();
         self.groups.entry(group).or_default().insert(seed, run);
     }
 
@@ -126,7 +125,7 @@ pub(super) fn megabytes(run: &Run) -> Option<f64> {
 }
 
 pub(super) fn to_target(run: &Run) -> Option<f64> {
-    run.summary.time_to(run.summary.target()?)
+    run.summary.time_to_target(None)
 }
 
 pub(super) fn wall(run: &Run) -> Option<f64> {

@@ -27,7 +27,7 @@ const COLUMNS: [Column; 30] = [
     ("max_acc_drop", |r, _| number(r.summary.max_accuracy_drop(), 4)),
     ("wall_s", |r, _| number(Some(r.summary.wall_s()), 2)),
     ("time_to_target_s", |r, target| {
-        number(time_to_target(r, target), 2)
+        number(r.summary.time_to_target(target), 2)
     }),
     ("model", |r, _| of_start(r, |s| s.model.clone())),
     ("mode", |r, _| of_start(r, |s| s.mode.clone())),
@@ -54,11 +54,6 @@ const COLUMNS: [Column; 30] = [
     }),
     ("ended", |r, _| r.summary.ending().to_owned()),
 ];
-
-/// Seconds to `target`, or to the run's own.
-pub(super) fn time_to_target(run: &Run, target: Option<f64>) -> Option<f64> {
-    run.summary.time_to(target.or_else(|| run.summary.target())?)
-}
 
 fn of_start(run: &Run, of: fn(&asgc_core::event::RunStart) -> String) -> String {
     run.summary.start.as_ref().map_or(MISSING.into(), of)

@@ -1,7 +1,6 @@
 //! The page: one file that needs nothing else.
 
 use super::chart::tick;
-use super::csv::time_to_target;
 use super::run::Run;
 use super::theme;
 use super::{Drawn, figure};
@@ -105,7 +104,7 @@ const CELLS: [(&str, Cell); 16] = [
         or_missing(r.train_loss, |loss| format!("{loss:.4}"))
     }),
     ("time to target", |r, target| {
-        or_missing(time_to_target(r, target), units::seconds)
+        or_missing(r.summary.time_to_target(target), units::seconds)
     }),
     ("wall time", |r, _| units::seconds(r.summary.wall_s())),
     ("updates", |r, _| r.summary.applied().to_string()),

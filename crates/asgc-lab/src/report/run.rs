@@ -1,12 +1,9 @@
 //! What a report needs of a run, as a fold over its events.
 
-use crate::log::{ReadError, fold_log};
 use crate::steps::Steps;
 use crate::summary::Summary;
 use asgc_core::event::{Control, Decision, Event, RejectReason, Update};
 use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::path::Path;
 
 /// Pushes of one staleness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,33 +70,22 @@ struct Folding {
 }
 
 impl Run {
-    /// Reads the log at `path`.
-    ///
-    /// # Errors
-    /// When it cannot be read, or a line in its middle is damaged.
-    pub fn read(path: &Path, label: String) -> Result<Self, ReadError> {
-        let mut folding = Folding::default();
-        fold_log(path, |_, event| -> Result<(), Infallible> {
-            folding.take(&event);
-            Ok(())
-        })?;
-        Ok(folding.end(label))
-    }
-
-    /// Of events in memory.
+    /// Of a run's events; `label` is what the report calls it.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>, label: String) -> Self {
         let mut folding = Folding::default();
         events.into_iter().for_each(|event| folding.take(event));
         folding.end(label)
     }
 
-    /// `run.name` without `_sSEED`: runs of one group differ by their seed.
+    /// Its figures.
+    #[must_use]
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// The label without `_sSEED`: runs of one group differ by their seed.
     pub(super) fn group(&self) -> &str {
-        let seed = self.summary.start.as_ref().map(|start| start.seed);
-        let suffix = seed.map(|seed| format!("_s{seed}"));
-        suffix
-            .and_then(|suffix| self.label.strip_suffix(suffix.as_str()))
-            .unwrap_or(&self.label)
+        self.summary.without_seed(&self.label)
     }
 
     /// What it does, in short: mode, codec, error feedback (EF), bounded staleness (bound), controller (ctl).

@@ -3,10 +3,10 @@
 use super::file::{Matrix, problem};
 use crate::local::Setup;
 use crate::run::Mode;
+use crate::summary;
 use asgc_core::config::{Config, StepTime};
 use asgc_daemon::config::ConfigError;
-use asgc_daemon::event_log::EVENTS_FILE;
-use asgc_lab::{Summary, read_log};
+use asgc_lab::Summary;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -94,16 +94,18 @@ pub(crate) fn check(jobs: &[Job], mode: Mode) -> Result<(), ConfigError> {
 impl Job {
     /// The run's figures, where it has a log.
     pub(crate) fn summary(&self) -> Option<Summary> {
-        let log = read_log(&self.setup.folder().join(EVENTS_FILE)).ok()?;
-        Some(Summary::from_events(&log.events))
+        summary::find(&self.setup.folder())
     }
 
     /// Whether the run was made before, to its end and with the same settings.
     pub(crate) fn found(&self, mode: Mode) -> Found {
-        let Some(summary) = self.summary() else {
-            return Found::Nothing;
-        };
-        let Some(start) = summary.start.as_ref().filter(|_| summary.is_complete()) else {
+        self.compare(self.summary().as_ref(), mode)
+    }
+
+    /// What the run with these figures is to this job.
+    pub(crate) fn compare(&self, summary: Option<&Summary>, mode: Mode) -> Found {
+        let complete = summary.filter(|summary| summary.is_complete());
+        let Some(start) = complete.and_then(|summary| summary.start.as_ref()) else {
             return Found::Nothing;
         };
         let logged = start.config.as_deref();

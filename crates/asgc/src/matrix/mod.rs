@@ -14,6 +14,7 @@ use crate::programs;
 use crate::run::Mode;
 use anyhow::{Context as _, Result};
 use asgc_daemon::exit::FAILURE;
+use asgc_lab::Summary;
 use asgc_lab::seeds::{self, Group};
 use file::Matrix;
 use job::{Found, Job};
@@ -143,10 +144,12 @@ fn groups(mode: Mode, jobs: &[Job], ended: &Ended) -> Vec<Group> {
                 });
                 groups.len() - 1
             });
-        let counts = ended.made.contains(&number)
-            || !ended.failed.contains_key(&number) && job.found(mode) == Found::Done;
-        let run = job.summary().filter(|run| counts && run.is_complete());
-        groups[place].runs.extend(run);
+        let counts = |run: &Summary| {
+            let known = ended.made.contains(&number)
+                || !ended.failed.contains_key(&number) && job.compare(Some(run), mode) == Found::Done;
+            known && run.is_complete()
+        };
+        groups[place].runs.extend(job.summary().filter(counts));
     }
     groups
 }

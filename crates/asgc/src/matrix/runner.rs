@@ -2,11 +2,10 @@
 
 use super::progress::{Board, Left};
 use crate::cluster::{self, Outcome, Plan};
+use crate::summary;
 use anyhow::Result;
-use asgc_daemon::event_log::EVENTS_FILE;
-use asgc_lab::{Summary, read_log};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{JoinSet, LocalSet};
@@ -24,8 +23,13 @@ pub(super) struct Ended {
     pub(super) cut_short: Option<u8>,
 }
 
-/// A run's number, its outcome and how long it took.
-type Done = (usize, Result<Outcome>, Duration);
+/// A run that is over.
+struct Done {
+    number: usize,
+    folder: PathBuf,
+    outcome: Result<Outcome>,
+    took: Duration,
+}
 
 pub(super) struct Runner<'a> {
     at_once: usize,
@@ -97,15 +101,25 @@ impl<'a> Runner<'a> {
             if let crate::output::Screen::Bar(bar) = &screen {
                 bar.finish_and_clear();
             }
-            (number, outcome, began.elapsed())
+            Done {
+                number,
+                folder: plan.folder,
+                outcome,
+                took: began.elapsed(),
+            }
         });
     }
 
-    fn on_done(&mut self, (number, outcome, took): Done, todo: &VecDeque<usize>, board: &mut Board) {
+    fn on_done(&mut self, done: Done, todo: &VecDeque<usize>, board: &mut Board) {
+        let Done {
+            number,
+            folder,
+            outcome,
+            took,
+        } = done;
         self.under_way.remove(&number);
         let (name, group) = (self.name)(number);
-        let folder = (self.plan)(number).folder;
-        let summary = summary(&folder);
+        let summary = summary::find(&folder);
         let whole = summary.as_ref().is_some_and(|summary| summary.end.is_some());
         match outcome {
             Ok(outcome) if outcome.interrupted => self.ended.left += 1,
@@ -151,17 +165,11 @@ impl<'a> Runner<'a> {
     }
 }
 
-fn summary(folder: &Path) -> Option<Summary> {
-    let log = read_log(&folder.join(EVENTS_FILE)).ok()?;
-    Some(Summary::from_events(&log.events))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cluster::{Grace, Spec};
     use std::fs;
-    use std::path::PathBuf;
 
     /// What a run leaves behind that ended.
     const END: &str = r#"{"event":"run_end","applied_updates":1,"rejected_updates":0,"rejected_frac":0,"total_bytes":4,"received_bytes":4,"raw_bytes":4,"compression_ratio":1,"updates_per_sec":1,"elapsed_s":1,"mean_staleness":0,"max_staleness":0,"final_test_accuracy":0.5,"final_test_loss":1,"uplink_frame_bytes":0,"downlink_frame_bytes":0,"reason":"max_updates"}
