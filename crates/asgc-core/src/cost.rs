@@ -10,12 +10,26 @@
 //! |---|---|
 //! | `C` | computing the gradient |
 //! | `E(c)`, `D(c)` | encoding it at the worker, decoding it at the server |
-//! | `B(c)` | bytes of the payload: `4d`, `8 rho d` or `d` for `d` parameters |
+//! | `B(c)` | bytes of the payload: in the plain form `4d`, `8 rho d` or `d` for `d` parameters ([`Form::payload_bytes`]) |
 //! | `g` | payload bytes a second that the uplink carries |
 //! | `O` | the rest: round trip, downlink, waiting, fetching a batch |
 //!
-//! Only `E`, `B` and `D` depend on the codec. An upload takes at most the share `a` of a step as long as
-//! `B <= a/(1-a) * (T - B/g) * g`, which gives the greatest `rho` that a link bears.
+//! Only `E`, `B` and `D` depend on the codec. With up to `q` pushes unsettled while a gradient is computed
+//! (`worker.pipeline_depth`) encoding and uploading are done beside computing, and a step takes
+//!
+//! ```text
+//! T_q(c) = max(T(c)/q, C, E(c) + B(c)/g)
+//! ```
+//!
+//! The share of a step that an upload takes is what the step would be shorter without it, `1 - T_q(B = 0) / T_q`: by
+//! turns that is `B/g / T`, with a pipeline 0 as long as the upload hides behind computing. It is at most `a` as long as
+//! `T_q(B) <= S` with `S = T_q(B = 0) / (1-a)`, that is
+//!
+//! ```text
+//! B/g <= min(q S - T(B = 0), S - E)
+//! ```
+//!
+//! (by turns `a/(1-a) * T(B = 0)`), which gives the greatest `rho` that a link bears.
 //!
 //! The noise of a push that keeps the share `rho` of its entries and is `tau` versions old is modelled as
 //!
@@ -28,16 +42,17 @@
 //! compression and staleness are to be chosen together, from bandwidth and latency, since one amplifies the other's
 //! harm, is the idea of DeCo-SGD (arXiv 2507.17346); this product is a model of ours, not the paper's.
 
-use crate::codec::Codec;
+use crate::codec::{Codec, Form};
 use crate::ids::Density;
-
-/// Bytes of an entry: dense, under Top-K (index and value), under quantize.
-const DENSE_ENTRY: f64 = 4.0;
-const TOPK_ENTRY: f64 = 8.0;
-const QUANTIZED_ENTRY: f64 = 1.0;
 
 /// What is faster than this was not measured.
 const LEAST_STEP_S: f64 = 1e-9;
+
+/// Turns after which a density changes no more that depends on the length of its own indices.
+const SETTLES_IN: usize = 6;
+
+/// Below this an index is taken to be no longer.
+const LEAST_RHO: f64 = 1e-9;
 
 /// Two step times this near to each other are not worth a change.
 const MARGIN: f64 = 0.05;
@@ -62,6 +77,8 @@ impl Work {
 pub struct Costs {
     /// `d`.
     pub parameters: u64,
+    /// How payloads are written.
+    pub form: Form,
     /// `C`, in seconds.
     pub compute_s: f64,
     /// `O`, in seconds.
@@ -72,18 +89,8 @@ pub struct Costs {
     pub dense: Work,
     /// `E` and `D` of what compresses.
     pub compressed: Work,
-}
-
-/// `B(c)` of one tensor with `parameters` entries, in bytes. Several tensors round their `k` one by one, and quantize
-/// adds 4 bytes for each: [`Codec::payload_bytes`] is exact.
-#[must_use]
-pub fn payload_bytes(codec: Codec, parameters: u64) -> f64 {
-    let entry = match codec {
-        Codec::Identity => DENSE_ENTRY,
-        Codec::TopK(rho) => TOPK_ENTRY * rho.get(),
-        Codec::Quantize(_) => QUANTIZED_ENTRY,
-    };
-    entry * parameters as f64
+    /// `q`, at least 1.
+    pub depth: u32,
 }
 
 /// `N(rho, tau)`.
@@ -109,13 +116,13 @@ impl Costs {
     /// `B(c)/g`, in seconds.
     #[must_use]
     pub fn upload_s(&self, codec: Codec) -> f64 {
-        payload_bytes(codec, self.parameters) / self.goodput_bytes_per_s
+        self.form.payload_bytes(codec, self.parameters) / self.goodput_bytes_per_s
     }
 
-    /// `T(c)`, in seconds.
+    /// `T_q(c)`, in seconds.
     #[must_use]
     pub fn step_s(&self, codec: Codec) -> f64 {
-        self.floor_s(codec) + self.upload_s(codec)
+        self.pipelined_step_s(codec, self.depth)
     }
 
     /// `1/T(c)`; finite, also for steps that take no time at all.
@@ -127,15 +134,28 @@ impl Costs {
     /// Share of the step that the upload takes, 0 to 1.
     #[must_use]
     pub fn comm_share(&self, codec: Codec) -> f64 {
-        self.upload_s(codec) / self.step_s(codec).max(f64::MIN_POSITIVE)
+        let upload_s = self.upload_s(codec);
+        let step_s = self.step_s(codec).max(f64::MIN_POSITIVE);
+        if self.depth <= 1 {
+            return upload_s / step_s;
+        }
+        (1.0 - self.with_upload(codec, 0.0, self.depth) / step_s).max(0.0)
     }
 
-    /// Seconds of a step when up to `depth` pushes travel while later gradients are computed: no less than the
-    /// busiest of computing and uploading, and no less than the whole way shared by `depth`.
+    /// `T_q(c)` for another `q`, in seconds: no less than the busiest of computing on one side and encoding and uploading
+    /// on the other, and no less than the whole way shared by `depth`.
     #[must_use]
     pub fn pipelined_step_s(&self, codec: Codec, depth: u32) -> f64 {
-        let busiest = (self.compute_s + self.work(codec).encode_s).max(self.upload_s(codec));
-        (self.step_s(codec) / f64::from(depth.max(1))).max(busiest)
+        self.with_upload(codec, self.upload_s(codec), depth)
+    }
+
+    fn with_upload(&self, codec: Codec, upload_s: f64, depth: u32) -> f64 {
+        let way_s = self.floor_s(codec) + upload_s;
+        if depth <= 1 {
+            return way_s;
+        }
+        let busiest = self.compute_s.max(self.work(codec).encode_s + upload_s);
+        (way_s / f64::from(depth)).max(busiest)
     }
 
     /// Whether steps are shorter with `codec` than without compression.
@@ -165,14 +185,26 @@ impl Costs {
     #[must_use]
     pub fn rho_for_share(&self, share: f64) -> f64 {
         let floor_s = self.compute_s + self.other_s + self.compressed.total_s();
-        let bytes = share / (1.0 - share) * floor_s * self.goodput_bytes_per_s;
-        bytes / (TOPK_ENTRY * self.parameters.max(1) as f64)
+        let upload_s = if self.depth <= 1 {
+            share / (1.0 - share) * floor_s
+        } else {
+            let depth = f64::from(self.depth);
+            let without_s = (floor_s / depth).max(self.compute_s.max(self.compressed.encode_s));
+            let step_s = without_s / (1.0 - share);
+            (depth * step_s - floor_s).min(step_s - self.compressed.encode_s)
+        };
+        let entries = upload_s * self.goodput_bytes_per_s / self.parameters.max(1) as f64;
+        // The rarer an entry, the longer its packed index; plain entries are all alike, and the first turn is the last.
+        (0..SETTLES_IN).fold(1.0, |rho, _| {
+            let at = Density::new(rho.clamp(LEAST_RHO, 1.0)).map_or(Codec::Identity, Codec::TopK);
+            entries / self.form.entry_bytes(at)
+        })
     }
 
     fn work(&self, codec: Codec) -> Work {
         match codec {
             Codec::Identity => self.dense,
-            Codec::TopK(_) | Codec::Quantize(_) => self.compressed,
+            Codec::TopK(_) | Codec::Quantize(_) | Codec::Sign => self.compressed,
         }
     }
 
@@ -195,6 +227,7 @@ mod tests {
     fn thin() -> Costs {
         Costs {
             parameters: 1_000_000,
+            form: Form::default(),
             compute_s: 0.1,
             other_s: 0.05,
             goodput_bytes_per_s: 4e6,
@@ -203,6 +236,7 @@ mod tests {
                 encode_s: 0.04,
                 decode_s: 0.01,
             },
+            depth: 1,
         }
     }
 
@@ -255,6 +289,23 @@ mod tests {
     }
 
     #[test]
+    fn an_upload_that_hides_behind_computing_takes_no_share() {
+        // Computing 0.1 s; encoding 0.04 s; 8 rho MB at 4 MB/s; 0.05 s on the way and 0.01 s of decoding.
+        let deep = |depth| Costs { depth, ..thin() };
+        let share = |depth, rho| deep(depth).comm_share(topk(rho));
+        assert_eq!(share(4, 0.025), 0.0, "0.09 s beside 0.1 s");
+        assert!(
+            (share(4, 0.08) - (1.0 - 0.1 / 0.2)).abs() < 1e-12,
+            "0.04 s + 0.16 s"
+        );
+        assert!(
+            (share(2, 0.025) - 0.2).abs() < 1e-12,
+            "0.25 s on the way, shared by two"
+        );
+        assert_eq!(deep(4).step_s(topk(0.025)), 0.1);
+    }
+
+    #[test]
     fn noise_rises_with_staleness_and_vanishes_without_compression() {
         assert_eq!(noise(Density::new(1.0).unwrap(), 5.0), 0.0);
         assert_eq!(noise(Density::new(0.5).unwrap(), 0.0), 1.0);
@@ -263,8 +314,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_share_is_kept_and_not_undercut(share in 0.01..0.9f64, goodput in 1e3..1e6f64, compute_s in 1e-4..1.0f64) {
-            let costs = Costs { goodput_bytes_per_s: goodput, compute_s, ..thin() };
+        fn the_share_is_kept_and_not_undercut(
+            share in 0.01..0.9f64, goodput in 1e3..1e6f64, compute_s in 1e-4..1.0f64, depth in 1u32..=16,
+        ) {
+            let costs = Costs { goodput_bytes_per_s: goodput, compute_s, depth, ..thin() };
             let rho = costs.rho_for_share(share);
             prop_assume!(rho > 1e-9 && rho <= 1.0);
             prop_assert!((costs.comm_share(topk(rho)) - share).abs() < 1e-9);

@@ -197,6 +197,15 @@ fn or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_one(depth: &u32) -> bool {
+    *depth == 1
+}
+
 /// The server decided on a push.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Update {
@@ -210,7 +219,8 @@ pub struct Update {
     pub payload_bytes: u64,
     /// How much of it arrived: less than `payload_bytes` when the push was refused early.
     pub received_bytes: u64,
-    /// Seconds the worker waited for parameters.
+    /// Seconds the worker waited until it could begin to compute: for parameters, and with a pipeline for earlier pushes
+    /// to be settled.
     #[serde(deserialize_with = "or_nan")]
     pub fetch_s: f64,
     /// Seconds the worker computed, injected delay included.
@@ -268,7 +278,10 @@ pub struct Update {
     /// Seconds that those bytes took beyond the round trip and the server's own time.
     #[serde(default)]
     pub upload_s: Option<f64>,
-    /// Seconds that the server held the worker's last pull before this push, as the consistency mode wants: time lost to
+    /// Pushes that its worker lets be unsettled while it computes (`worker.pipeline_depth`); absent is 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub pipeline_depth: u32,
+    /// Seconds that the server held the worker's pulls since its push before, as the consistency mode wants: time lost to
     /// waiting for others.
     #[serde(default)]
     pub pull_held_s: f64,

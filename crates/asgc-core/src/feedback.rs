@@ -15,7 +15,9 @@
 
 use crate::codec::{Codec, Encoder, NonFinite, Payload};
 use crate::layout::Layout;
+use crate::momentum::{Correction, Velocity};
 use crate::push::Dropped;
+use asgc_kernels::sum_squares;
 use std::sync::Arc;
 
 /// The weight of a new gradient in the mean of their norms: about the last twenty count.
@@ -41,8 +43,7 @@ pub struct Compressor {
     /// `e`, flat; `None` with error feedback off.
     residual: Option<Vec<f32>>,
     bound: Bound,
-    /// `u`, reused from push to push.
-    sum: Vec<f32>,
+    velocity: Velocity,
     /// `|e|`: kept, since it costs a pass over all parameters.
     norm: f64,
     gradient_norm: f64,
@@ -54,19 +55,28 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// `bound` is `None` for no error feedback; `seed` drives stochastic rounding.
+    /// `bound` is `None` for no error feedback.
     #[must_use]
-    pub fn new(layout: Arc<Layout>, bound: Option<Bound>, seed: u64) -> Self {
+    pub fn new(encoder: Encoder, bound: Option<Bound>) -> Self {
         Self {
-            residual: bound.map(|_| vec![0.0; layout.parameters()]),
+            residual: bound.map(|_| vec![0.0; encoder.layout().parameters()]),
             bound: bound.unwrap_or_default(),
-            encoder: Encoder::new(layout, seed),
-            sum: Vec::new(),
+            velocity: Velocity::default(),
+            encoder,
             norm: 0.0,
             gradient_norm: 0.0,
             mean_norm: None,
             dropped: Dropped::default(),
             dropped_norm: 0.0,
+        }
+    }
+
+    /// The same, with momentum correction.
+    #[must_use]
+    pub fn with_correction(self, correction: Correction) -> Self {
+        Self {
+            velocity: Velocity::new(correction),
+            ..self
         }
     }
 
@@ -76,33 +86,44 @@ impl Compressor {
         self.encoder.layout()
     }
 
-    /// Encodes a flat gradient, and the residual with it. `nonce` must differ from call to call. When a value is not
-    /// finite nothing is encoded and the residual stays as it was.
+    /// Encodes a flat gradient, and the residual with it. The buffer is taken in exchange for another of its length, with
+    /// contents that mean nothing: `u = g + e` is computed in place of `g`, which becomes the residual, and what was the
+    /// residual is the buffer for the next gradient. `nonce` must differ from call to call. When a value is not finite nothing
+    /// is encoded and the residual stays as it was.
     ///
     /// # Panics
     /// When `gradient` has another length than the layout.
-    pub fn compress(&mut self, gradient: &[f32], codec: Codec, nonce: u64) -> Result<Payload, NonFinite> {
-        let Some(residual) = &mut self.residual else {
-            let payload = self.encoder.encode(gradient, codec, nonce)?;
-            self.gradient_norm = norm(gradient);
-            return Ok(payload);
-        };
-        assert_eq!(
-            gradient.len(),
-            residual.len(),
-            "a gradient has the layout's length"
-        );
-        self.sum.clear();
-        self.sum
-            .extend(gradient.iter().zip(residual.iter()).map(|(g, e)| g + e));
-        let payload = self.encoder.encode(&self.sum, codec, nonce)?;
-        std::mem::swap(residual, &mut self.sum);
-        self.add_decoded(-1.0, &payload);
-        self.gradient_norm = norm(gradient);
-        let mean = self.mean_norm.unwrap_or(self.gradient_norm);
-        self.mean_norm = Some(mean + MEAN_WEIGHT * (self.gradient_norm - mean));
-        self.keep_to_cap();
-        Ok(payload)
+    pub fn compress(
+        &mut self,
+        gradient: &mut Vec<f32>,
+        codec: Codec,
+        nonce: u64,
+    ) -> Result<Payload, NonFinite> {
+        let raw_norm = self.correct(gradient)?;
+        let residual = self.residual.as_deref();
+        let encoded = self.encoder.encode_in_place(gradient, residual, codec, nonce)?;
+        self.gradient_norm = raw_norm.unwrap_or(encoded.gradient_norm);
+        if let Codec::TopK(_) = codec {
+            self.velocity.sent(self.encoder.kept());
+        }
+        if let Some(residual) = &mut self.residual {
+            std::mem::swap(residual, gradient);
+            self.norm = encoded.residual_norm;
+            let mean = self.mean_norm.unwrap_or(self.gradient_norm);
+            self.mean_norm = Some(mean + MEAN_WEIGHT * (self.gradient_norm - mean));
+            self.keep_to_cap();
+        }
+        Ok(encoded.payload)
+    }
+
+    /// Turns the gradient into a velocity, where momentum correction is on; returns its norm before. A velocity must not
+    /// take in what is not finite.
+    fn correct(&mut self, gradient: &mut [f32]) -> Result<Option<f64>, NonFinite> {
+        if self.velocity.correction().is_none() {
+            return Ok(None);
+        }
+        self.encoder.check(gradient)?;
+        Ok(Some(self.velocity.take(gradient)))
     }
 
     /// Puts a rejected push back into the residual. Without error feedback it is lost.
@@ -120,6 +141,7 @@ impl Compressor {
         self.add_decoded(share, payload);
         let residual = self.residual.iter_mut().flatten();
         residual.for_each(|e| *e = e.clamp(f32::MIN, f32::MAX));
+        self.norm = sum_squares(self.residual()).sqrt();
         self.keep_to_cap();
     }
 
@@ -162,9 +184,8 @@ impl Compressor {
         }
     }
 
-    /// Takes the residual's norm anew, and scales it down where it is beyond the cap.
+    /// Scales the residual down where it is beyond the cap.
     fn keep_to_cap(&mut self) {
-        self.norm = norm(self.residual());
         let (Bound::Cap(cap), Some(mean)) = (self.bound, self.mean_norm) else {
             return;
         };
@@ -190,11 +211,6 @@ impl Compressor {
     }
 }
 
-fn norm(values: &[f32]) -> f64 {
-    let square = |&x: &f32| f64::from(x) * f64::from(x);
-    values.iter().map(square).sum::<f64>().sqrt()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,14 +227,16 @@ mod tests {
             name: "w".into(),
             shape: vec![len],
         };
-        Compressor::new(Arc::new(Layout::new(vec![spec]).unwrap()), bound, 0)
+        Compressor::new(Encoder::new(Arc::new(Layout::new(vec![spec]).unwrap()), 0), bound)
     }
 
     #[test]
     fn what_is_sent_plus_the_residual_is_the_gradient() {
         let mut compressor = compressor(4, true);
         let codec = Codec::TopK(Density::new(0.25).unwrap());
-        let payload = compressor.compress(&[-10.0, 1.0, 2.0, 0.5], codec, 1).unwrap();
+        let payload = compressor
+            .compress(&mut vec![-10.0, 1.0, 2.0, 0.5], codec, 1)
+            .unwrap();
         assert_eq!(payload.bytes.len(), 8);
         assert_eq!(compressor.residual(), [0.0, 1.0, 2.0, 0.5]);
         compressor.put_back(1.0, &payload);
@@ -226,11 +244,37 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_has_its_momentum_and_what_is_sent_loses_it() {
+        let correction = Correction {
+            momentum: 0.5,
+            masking: true,
+            clip: None,
+        };
+        let mut compressor = compressor(2, true).with_correction(correction);
+        let codec = Codec::TopK(Density::new(0.5).unwrap());
+        let mut push = |gradient: [f32; 2]| {
+            let payload = compressor.compress(&mut gradient.to_vec(), codec, 1).unwrap();
+            assert_eq!(payload.entries, [1]);
+            (compressor.residual().to_vec(), compressor.gradient_norm())
+        };
+        // v = (4, 1): 4 is sent, and its velocity with it.
+        assert_eq!(push([4.0, 1.0]), (vec![0.0, 1.0], 17f64.sqrt()));
+        // v = (1, 0.5), u = (1, 1.5): 1.5 is sent.
+        assert_eq!(push([1.0, 0.0]).0, [1.0, 0.0]);
+        // v = (0.5, 0), u = (1.5, 0).
+        assert_eq!(push([0.0, 0.0]).0, [0.0, 0.0]);
+        // What is not finite changes neither.
+        assert!(compressor.compress(&mut vec![f32::NAN, 1.0], codec, 2).is_err());
+        compressor.compress(&mut vec![0.0, 1.0], codec, 3).unwrap();
+        assert_eq!(compressor.residual(), [0.0, 0.0]);
+    }
+
+    #[test]
     fn identity_leaves_no_residual() {
         let mut compressor = compressor(3, true);
         for nonce in 0..5 {
             compressor
-                .compress(&[0.1, -1e-30, 3e30], Codec::Identity, nonce)
+                .compress(&mut vec![0.1, -1e-30, 3e30], Codec::Identity, nonce)
                 .unwrap();
             assert_eq!(compressor.residual(), [0.0; 3]);
         }
@@ -240,29 +284,35 @@ mod tests {
     fn a_bad_gradient_leaves_the_residual_alone() {
         let mut compressor = compressor(2, true);
         let codec = Codec::TopK(Density::new(0.5).unwrap());
-        compressor.compress(&[2.0, 1.0], codec, 1).unwrap();
+        compressor.compress(&mut vec![2.0, 1.0], codec, 1).unwrap();
         for bad in [f32::NAN, f32::INFINITY] {
-            assert!(compressor.compress(&[1.0, bad], codec, 2).is_err());
+            assert!(compressor.compress(&mut vec![1.0, bad], codec, 2).is_err());
             assert_eq!(compressor.residual(), [0.0, 1.0]);
         }
         // The next clean gradient carries what was left.
-        let payload = compressor.compress(&[0.0, 0.5], codec, 3).unwrap();
+        let payload = compressor.compress(&mut vec![0.0, 0.5], codec, 3).unwrap();
         assert_eq!(payload.bytes[4..], 1.5f32.to_le_bytes());
     }
 
     #[test]
     fn what_is_put_back_cannot_overflow() {
         let mut compressor = compressor(1, true);
-        let sent = [1, 2].map(|nonce| compressor.compress(&[3e38], Codec::Identity, nonce).unwrap());
+        let sent = [1, 2].map(|nonce| {
+            compressor
+                .compress(&mut vec![3e38], Codec::Identity, nonce)
+                .unwrap()
+        });
         sent.iter().for_each(|payload| compressor.put_back(1.0, payload));
         assert_eq!(compressor.residual(), [f32::MAX]);
-        compressor.compress(&[-1.0], Codec::Identity, 3).unwrap();
+        compressor.compress(&mut vec![-1.0], Codec::Identity, 3).unwrap();
     }
 
     #[test]
     fn without_feedback_there_is_no_residual() {
         let mut compressor = compressor(2, false);
-        let payload = compressor.compress(&[2.0, 1.0], Codec::Identity, 1).unwrap();
+        let payload = compressor
+            .compress(&mut vec![2.0, 1.0], Codec::Identity, 1)
+            .unwrap();
         compressor.put_back(1.0, &payload);
         assert_eq!(
             (compressor.residual_norm(), compressor.residual().len()),
@@ -273,8 +323,11 @@ mod tests {
     #[test]
     fn the_cap_holds_and_what_it_takes_is_counted() {
         let mut compressor = bounded(2, Some(Bound::Cap(2.0)));
-        let rejected =
-            [1, 2, 3].map(|nonce| compressor.compress(&[3.0, 4.0], Codec::Identity, nonce).unwrap());
+        let rejected = [1, 2, 3].map(|nonce| {
+            compressor
+                .compress(&mut vec![3.0, 4.0], Codec::Identity, nonce)
+                .unwrap()
+        });
         compressor.reject(&rejected[0]);
         compressor.reject(&rejected[1]);
         assert_eq!(
@@ -296,7 +349,7 @@ mod tests {
     fn decay_takes_its_share_at_each_rejection_and_at_nothing_else() {
         let mut compressor = bounded(2, Some(Bound::Decay(0.25)));
         let codec = Codec::TopK(Density::new(0.5).unwrap());
-        let payload = compressor.compress(&[4.0, 2.0], codec, 1).unwrap();
+        let payload = compressor.compress(&mut vec![4.0, 2.0], codec, 1).unwrap();
         compressor.put_back(0.5, &payload);
         assert_eq!(
             (compressor.residual(), compressor.dropped),
@@ -312,7 +365,7 @@ mod tests {
         let mut compressor = bounded(4, Some(bound));
         for nonce in 0..pushes {
             let payload = compressor
-                .compress(&[1.0, -1.0, 1.0, -1.0], Codec::Identity, nonce)
+                .compress(&mut vec![1.0, -1.0, 1.0, -1.0], Codec::Identity, nonce)
                 .unwrap();
             compressor.reject(&payload);
         }
@@ -331,14 +384,14 @@ mod tests {
     fn norms_are_known_without_a_pass() {
         let mut compressor = compressor(2, true);
         compressor
-            .compress(&[3.0, 4.0], Codec::TopK(Density::new(0.5).unwrap()), 1)
+            .compress(&mut vec![3.0, 4.0], Codec::TopK(Density::new(0.5).unwrap()), 1)
             .unwrap();
         assert_eq!(
             (compressor.gradient_norm(), compressor.residual_norm()),
             (5.0, 3.0)
         );
         let mut plain = bounded(2, None);
-        plain.compress(&[3.0, 4.0], Codec::Identity, 1).unwrap();
+        plain.compress(&mut vec![3.0, 4.0], Codec::Identity, 1).unwrap();
         assert_eq!((plain.gradient_norm(), plain.residual_norm()), (5.0, 0.0));
     }
 
@@ -364,7 +417,7 @@ mod tests {
             let (mut computed, mut taken, mut dropped) = (0.0, 0.0, 0.0);
             for (nonce, (gradient, accepted)) in history.into_iter().enumerate() {
                 computed += total(&gradient);
-                let payload = compressor.compress(&gradient, codec, nonce as u64).unwrap();
+                let payload = compressor.compress(&mut gradient.clone(), codec, nonce as u64).unwrap();
                 if accepted {
                     taken += total(&payload.check(&layout).unwrap().decode());
                 } else {
@@ -374,7 +427,7 @@ mod tests {
                 let left = total(compressor.residual());
                 prop_assert!((computed - taken - left - dropped).abs() < 1e-4);
                 if let (Bound::Cap(cap), Some(mean)) = (bound, compressor.mean_norm) {
-                    prop_assert!(norm(compressor.residual()) <= cap * mean * (1.0 + 1e-5));
+                    prop_assert!(sum_squares(compressor.residual()).sqrt() <= cap * mean * (1.0 + 1e-5));
                 }
             }
         }
@@ -404,7 +457,7 @@ mod tests {
             };
             for (nonce, (gradient, accepted, settled)) in history.into_iter().enumerate() {
                 sum.iter_mut().zip(&gradient).for_each(|(s, &g)| *s += f64::from(g));
-                let payload = compressor.compress(&gradient, codec, nonce as u64).unwrap();
+                let payload = compressor.compress(&mut gradient.clone(), codec, nonce as u64).unwrap();
                 in_flight.push((payload, accepted));
                 for _ in 0..settled.min(in_flight.len()) {
                     // From the middle: verdicts need not come in order.

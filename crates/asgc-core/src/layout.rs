@@ -11,6 +11,9 @@ use std::ops::Range;
 /// The largest tensor: its entries are addressed by non-negative `i32` indices.
 pub const MAX_TENSOR_LEN: usize = i32::MAX as usize;
 
+/// The most entries that all tensors may have together: they are addressed by `u32` indices.
+pub const MAX_PARAMETERS: usize = u32::MAX as usize;
+
 /// One tensor: its name in the state dictionary and its shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TensorSpec {
@@ -38,6 +41,9 @@ pub enum LayoutError {
     /// Names end up in files and logs.
     #[error("tensor {0} has no name, or one of more than 256 bytes")]
     BadName(usize),
+    /// An index into all parameters would not fit its 32 bits.
+    #[error("the tensors up to {0} have more than {MAX_PARAMETERS} entries together")]
+    TooMany(TensorSpec),
     /// An index would not fit its 31 bits.
     #[error("tensor {0} has more than {MAX_TENSOR_LEN} entries")]
     TooLarge(TensorSpec),
@@ -82,7 +88,8 @@ impl Layout {
             let len = len.ok_or_else(|| LayoutError::TooLarge(tensor.clone()))?;
             end = end
                 .checked_add(len)
-                .ok_or_else(|| LayoutError::TooLarge(tensor.clone()))?;
+                .filter(|&end| end <= MAX_PARAMETERS)
+                .ok_or_else(|| LayoutError::TooMany(tensor.clone()))?;
             ends.push(end);
         }
         Ok(Self { tensors, ends })
@@ -239,6 +246,11 @@ mod tests {
         assert!(matches!(
             Layout::new(vec![spec("a", &[usize::MAX, 2])]),
             Err(LayoutError::TooLarge(_))
+        ));
+        let most = [MAX_TENSOR_LEN];
+        assert!(matches!(
+            Layout::new(vec![spec("a", &most), spec("b", &most), spec("c", &[2])]),
+            Err(LayoutError::TooMany(tensor)) if tensor.name == "c"
         ));
         assert!(matches!(
             Layout::new(vec![spec("", &[1])]),

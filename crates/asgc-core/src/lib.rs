@@ -16,20 +16,27 @@
 //! | [`cost`] | how long a step takes, and what compression changes about it |
 //! | [`optimizer`] | the server's update and its learning-rate schedule |
 //! | [`parameters`] | the parameters as copy-on-write chunks |
+//! | [`downlink`] | what a worker is sent instead of all parameters |
 //! | [`push`] | a push, its header and its verdict |
+//! | [`initial`] | first parameters that both sides draw from the seed |
 //! | [`server`] | the server's state machine |
 //! | [`worker`] | the worker's state machine |
 //! | [`task`] | the seam to whoever computes gradients |
+//! | [`local_steps`] | SGD at the worker between two pushes |
 //! | [`event`] | the schema of `events.jsonl` |
 
 pub mod codec;
 pub mod config;
 pub mod controller;
 pub mod cost;
+pub mod downlink;
 pub mod event;
 pub mod feedback;
 pub mod ids;
+pub mod initial;
 pub mod layout;
+pub mod local_steps;
+pub mod momentum;
 pub mod optimizer;
 pub mod parameters;
 pub mod push;

@@ -4,6 +4,7 @@
 //! only chunks that someone is still reading, and only those that it touches.
 
 use crate::codec::CheckedPayload;
+use asgc_kernels::{bf16_bits, bf16_value};
 use std::sync::Arc;
 
 /// A chunk, shared with the snapshots that hold it.
@@ -25,10 +26,29 @@ impl Parameters {
         Self { chunks, chunk_len }
     }
 
+    /// Of chunks that all have the length of the first, but for the last.
+    #[must_use]
+    pub fn of_chunks(chunks: Vec<Chunk>) -> Self {
+        let chunk_len = chunks.first().map_or(1, |chunk| chunk.len()).max(1);
+        Self { chunks, chunk_len }
+    }
+
     /// The chunks as they are now: a consistent snapshot, without a copy.
     #[must_use]
     pub fn snapshot(&self) -> Vec<Chunk> {
         self.chunks.clone()
+    }
+
+    /// Entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.len()).sum()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
     }
 
     /// All values in one vector.
@@ -39,10 +59,19 @@ impl Parameters {
 
     /// `theta += alpha * D(payload)`, touching only what the payload carries.
     pub fn add_scaled(&mut self, alpha: f32, payload: &CheckedPayload) {
-        let Self { chunks, chunk_len } = self;
-        payload.for_each_in_chunks(*chunk_len, |chunk, range, add| {
-            add(alpha, &mut Arc::make_mut(&mut chunks[chunk])[range]);
+        self.for_each_touched(payload, |from, chunk| {
+            payload.add_scaled_within(alpha, from, chunk);
         });
+    }
+
+    /// Calls `update(start, values)` for each chunk in which the payload carries an entry.
+    pub fn for_each_touched(&mut self, payload: &CheckedPayload, mut update: impl FnMut(usize, &mut [f32])) {
+        for (i, chunk) in self.chunks.iter_mut().enumerate() {
+            let from = i * self.chunk_len;
+            if payload.touches(from, chunk.len()) {
+                update(from, Arc::make_mut(chunk));
+            }
+        }
     }
 
     /// Calls `update(start, values)` for each chunk; `start` is its place in the flat vector.
@@ -51,6 +80,21 @@ impl Parameters {
             update(i * self.chunk_len, Arc::make_mut(chunk));
         }
     }
+}
+
+/// Values as bfloat16, little-endian, rounded to the nearest.
+#[must_use]
+pub fn to_bf16(values: &[f32]) -> Vec<u8> {
+    values
+        .iter()
+        .flat_map(|&value| bf16_bits(value).to_le_bytes())
+        .collect()
+}
+
+/// Appends the bfloat16 values in `bytes` to `out`; an odd byte is left out.
+pub fn from_bf16(bytes: &[u8], out: &mut Vec<f32>) {
+    let halves = bytes.as_chunks::<2>().0.iter();
+    out.extend(halves.map(|&half| bf16_value(u16::from_le_bytes(half))));
 }
 
 /// Joins chunks back into a flat vector.
@@ -72,6 +116,13 @@ mod tests {
     use super::*;
     use crate::codec::{Format, Payload};
     use crate::layout::{Layout, TensorSpec};
+
+    #[test]
+    fn rounding_is_to_eight_bits_of_mantissa() {
+        let mut back = Vec::new();
+        from_bf16(&to_bf16(&[1.0, -2.5, 1.003_906_3, 0.0]), &mut back);
+        assert_eq!(back, [1.0, -2.5, 1.0, 0.0]);
+    }
 
     #[test]
     fn an_update_copies_only_chunks_that_are_read_and_touched() {

@@ -7,7 +7,7 @@ use crate::ids::{Generation, PushId, Revision, Staleness, Version};
 /// What a worker measured while it made a push. Times in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Measured {
-    /// Waited for parameters.
+    /// Waited until it could begin to compute: for parameters, and with a pipeline for earlier pushes to be settled.
     pub fetch_s: f64,
     /// Computed the gradient, injected delay included.
     pub compute_s: f64,
@@ -25,6 +25,8 @@ pub struct Measured {
     pub dropped: Dropped,
     /// The link, as an earlier push found it.
     pub link: Option<LinkSample>,
+    /// `worker.pipeline_depth` of the worker; 0 where it does not say, which is 1.
+    pub pipeline_depth: u32,
 }
 
 /// Gradient mass that the bound on a residual took away: no longer owed to anybody.

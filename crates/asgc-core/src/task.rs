@@ -1,6 +1,7 @@
 //! What is trained: the seam between those who drive workers (daemon, simulation) and those who compute gradients.
 
 use crate::ids::WorkerId;
+use crate::initial::Recipe;
 use crate::layout::Layout;
 use std::error::Error;
 
@@ -14,6 +15,11 @@ pub trait Task: Send + 'static {
 
     /// Initial parameters, flat, in layout order: the same ones at every worker of a run.
     fn initial_parameters(&self) -> Result<Vec<f32>, BoxError>;
+
+    /// How [`Task::initial_parameters`] are drawn from `run.seed`; `None` where they are made in another way.
+    fn recipe(&self) -> Option<Recipe> {
+        None
+    }
 
     /// Computes gradients on one worker's share of the data.
     fn trainer(&self, worker: WorkerId) -> Result<Box<dyn Trainer>, BoxError>;

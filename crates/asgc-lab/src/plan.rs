@@ -10,7 +10,7 @@
 //! 0.95 is the share of a link's bits that is payload: Ethernet, IP and TCP headers take 66 of 1,514 bytes of a full
 //! frame, HTTP/2 and gRPC a little more.
 
-use asgc_core::codec::Codec;
+use asgc_core::codec::{Codec, Encoder, Form};
 use asgc_core::cost::{self, Costs, Work};
 use asgc_core::feedback::{Bound, Compressor};
 use asgc_core::ids::Density;
@@ -39,6 +39,8 @@ const MAX_TIMED: u64 = 4_000_000;
 pub struct Setting {
     /// Entries of the model.
     pub parameters: u64,
+    /// How payloads are written.
+    pub form: Form,
     /// Seconds of computing a gradient, as long as it takes with all workers of the machine at it.
     pub compute_s: f64,
     /// Bytes a second of a worker's uplink, headers included; infinite for one that costs nothing.
@@ -115,15 +117,17 @@ pub struct Plan {
 
 impl Setting {
     fn costs(&self) -> Costs {
-        let downlink_s = cost::payload_bytes(Codec::Identity, self.parameters)
+        let downlink_s = Form::default().payload_bytes(Codec::Identity, self.parameters)
             / (LINK_EFFICIENCY * self.downlink_bytes_per_s);
         Costs {
             parameters: self.parameters,
+            form: self.form,
             compute_s: self.compute_s,
             other_s: self.rtt_s + downlink_s,
             goodput_bytes_per_s: LINK_EFFICIENCY * self.uplink_bytes_per_s,
             dense: self.dense,
             compressed: self.compressed,
+            depth: 1,
         }
     }
 
@@ -135,7 +139,7 @@ impl Setting {
         let least_s = f64::from(self.workers) * self.work(codec).decode_s;
         let step_s = costs.step_s(codec).max(least_s);
         let updates_per_s = f64::from(self.workers) / step_s.max(1e-9);
-        let payload_bytes = cost::payload_bytes(codec, self.parameters);
+        let payload_bytes = self.form.payload_bytes(codec, self.parameters);
         Prediction {
             codec,
             step_s,
@@ -145,7 +149,7 @@ impl Setting {
             comm_share: costs.comm_share(codec),
             noise: match codec {
                 Codec::TopK(rho) => cost::noise(rho, self.staleness()),
-                Codec::Identity | Codec::Quantize(_) => 0.0,
+                Codec::Identity | Codec::Quantize(_) | Codec::Sign => 0.0,
             },
         }
     }
@@ -242,12 +246,14 @@ pub fn time_codec(codec: Codec, parameters: u64) -> Work {
     };
     let layout = Arc::new(layout);
     let gradient = noise(timed as usize);
-    let mut compressor = Compressor::new(Arc::clone(&layout), Some(Bound::None), 0);
+    let mut compressor = Compressor::new(Encoder::new(Arc::clone(&layout), 0), Some(Bound::None));
     let mut parameters_of_server = vec![0.0f32; gradient.len()];
     let (mut encode, mut decode) = (Vec::new(), Vec::new());
     for nonce in 0..5 {
+        // The buffer is exchanged for another.
+        let mut gradient = gradient.clone();
         let began = Instant::now();
-        let Ok(payload) = compressor.compress(&gradient, codec, nonce) else {
+        let Ok(payload) = compressor.compress(&mut gradient, codec, nonce) else {
             break;
         };
         encode.push(began.elapsed().as_secs_f64());
@@ -286,6 +292,7 @@ mod tests {
     fn setting() -> Setting {
         Setting {
             parameters: 10_000_000,
+            form: Form::default(),
             compute_s: 0.2,
             uplink_bytes_per_s: 12.5e6,
             downlink_bytes_per_s: f64::INFINITY,
@@ -335,7 +342,8 @@ mod tests {
         };
         let plan = free.plan(0.2);
         assert_eq!((plan.proposed.codec, plan.beneficial), (Codec::Identity, false));
-        assert_eq!((plan.pipeline_depth, plan.local_steps), (1, 1));
+        // What is left of the way, and encoding, may be done beside computing.
+        assert_eq!((plan.pipeline_depth, plan.local_steps), (2, 1));
     }
 
     #[test]

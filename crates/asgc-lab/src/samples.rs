@@ -58,6 +58,7 @@ pub(crate) fn update(worker: u32, version: u64, staleness: u64, elapsed_s: f64) 
         rtt_s: None,
         upload_bytes: None,
         upload_s: None,
+        pipeline_depth: 1,
         pull_held_s: 0.0,
         elapsed_s,
     }

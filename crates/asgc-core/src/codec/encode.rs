@@ -1,11 +1,19 @@
-//! The encoder: a flat vector in, a payload out.
+//! The encoder: a flat vector in, a payload out, and in the vector's place what was left out.
 
-use super::{Codec, Payload, identity, quantize, topk};
+use super::kept::Kept;
+use super::select::Selector;
+use super::{Codec, Form, Format, Payload, Scope, dense, packed, quantize, sparse};
+use crate::ids::{Bits, Density};
 use crate::layout::Layout;
-use bytes::BytesMut;
+use asgc_kernels::{Found, INFINITE, Key, all_finite, scan, sum_squares};
+use rand::Rng as _;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Room for scales and the like, in bytes, so that a payload need not be moved while it is written.
+const SLACK: usize = 1024;
 
 /// A gradient that may not be sent.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -22,23 +30,51 @@ pub struct NonFinite {
     pub value: f32,
 }
 
+/// What encoding made, besides the residual.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Encoded {
+    /// To be sent.
+    pub payload: Payload,
+    /// L2 norm of the gradient, before anything was added to it.
+    pub gradient_norm: f64,
+    /// L2 norm of what was left out.
+    pub residual_norm: f64,
+}
+
 /// Encodes vectors of one layout.
 #[derive(Debug)]
 pub struct Encoder {
     layout: Arc<Layout>,
+    form: Form,
     seed: u64,
-    keys: Vec<u64>,
+    selector: Selector,
+    kept: Kept,
+}
+
+/// Sums of squares of a vector that is being encoded.
+#[derive(Debug, Default)]
+struct Sums {
+    gradient: f64,
+    rest: f64,
 }
 
 impl Encoder {
-    /// `seed` drives stochastic rounding.
+    /// An encoder of the plain form; `seed` drives stochastic rounding.
     #[must_use]
     pub fn new(layout: Arc<Layout>, seed: u64) -> Self {
         Self {
             layout,
+            form: Form::default(),
             seed,
-            keys: Vec::new(),
+            selector: Selector::default(),
+            kept: Kept::default(),
         }
+    }
+
+    /// The same, of another form.
+    #[must_use]
+    pub fn with_form(self, form: Form) -> Self {
+        Self { form, ..self }
     }
 
     /// The layout of the vectors.
@@ -47,71 +83,225 @@ impl Encoder {
         &self.layout
     }
 
-    /// Encodes `values` (all tensors, flat). `nonce` must differ from one call to the next: together with
-    /// the seed it determines the random choices. Errors when a value is NaN or infinite.
+    /// How payloads are written.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Encodes `values` (all tensors, flat); as [`Encoder::encode_in_place`], but leaves them as they are.
     ///
     /// # Panics
     /// When `values` has another length than the layout.
     pub fn encode(&mut self, values: &[f32], codec: Codec, nonce: u64) -> Result<Payload, NonFinite> {
-        assert_eq!(
-            values.len(),
-            self.layout.parameters(),
+        let encoded = self.encode_in_place(&mut values.to_vec(), None, codec, nonce);
+        encoded.map(|encoded| encoded.payload)
+    }
+
+    /// Encodes the gradient in `u` (all tensors, flat), to which the residual `e` is added first, and leaves in `u` the new
+    /// residual, `u + e` less what the payload decodes to; without an `e` something that means nothing. `nonce` must differ
+    /// from one call to the next: together with the seed it determines the random choices. Errors when a value is NaN or
+    /// infinite; `u` then means nothing.
+    ///
+    /// # Panics
+    /// When `u` or `e` has another length than the layout.
+    pub fn encode_in_place(
+        &mut self,
+        u: &mut [f32],
+        e: Option<&[f32]>,
+        codec: Codec,
+        nonce: u64,
+    ) -> Result<Encoded, NonFinite> {
+        let fits = |len: usize| len == self.layout.parameters();
+        assert!(
+            fits(u.len()) && e.is_none_or(|e| fits(e.len())),
             "a gradient has the layout's length"
         );
-        self.check_finite(values)?;
-        let layout = Arc::clone(&self.layout);
-        let mut bytes = BytesMut::with_capacity(codec.payload_bytes(&layout) as usize);
-        let mut entries = Vec::new();
-        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        rng.set_stream(nonce);
-        for (i, range) in layout.ranges().enumerate() {
-            let tensor = &values[range];
-            match codec {
-                Codec::Identity => identity::encode(tensor, &mut bytes),
-                Codec::TopK(rho) => entries.push(topk::encode(tensor, rho, &mut self.keys, &mut bytes)),
-                Codec::Quantize(bits) => quantize::encode(tensor, bits, &mut rng, &mut bytes)
-                    .ok_or_else(|| self.too_large(i, tensor))?,
-            }
-        }
-        Ok(Payload {
-            format: codec.format(),
-            entries,
-            bytes: bytes.freeze(),
+        let format = self.form.format(codec);
+        let about = self.form.payload_bytes(codec, u.len() as u64) as usize;
+        let (mut bytes, mut entries) = (Vec::with_capacity(about + about / 64 + SLACK), Vec::new());
+        let sums = match codec {
+            Codec::TopK(rho) => self.top_k(u, e, rho, (&mut bytes, &mut entries))?,
+            Codec::Quantize(bits) => self.quantized(u, e, (bits, nonce), &mut bytes)?,
+            Codec::Identity | Codec::Sign => self.dense(u, e, format, &mut bytes)?,
+        };
+        Ok(Encoded {
+            payload: Payload {
+                format,
+                entries,
+                bytes: bytes.into(),
+            },
+            gradient_norm: sums.gradient.sqrt(),
+            residual_norm: sums.rest.sqrt(),
         })
     }
 
-    fn check_finite(&self, values: &[f32]) -> Result<(), NonFinite> {
-        // A sum of |exponent is all ones| vectorises; the culprit is looked for only when there is one.
-        if values.iter().fold(true, |finite, v| finite & v.is_finite()) {
+    /// Encodes by Top-K what is in `u` (`[parameters]`, flat) and takes from it what the payload decodes to. Errors as
+    /// [`Encoder::encode_in_place`].
+    pub(crate) fn take_out_of(&mut self, u: &mut [f32], rho: Density) -> Result<Payload, NonFinite> {
+        let encoded = self.encode_in_place(u, None, Codec::TopK(rho), 0)?;
+        self.take_out(u, &[]);
+        Ok(encoded.payload)
+    }
+
+    /// Where the entries are that the last Top-K payload carries.
+    pub(crate) fn kept(&self) -> &[u32] {
+        &self.kept.indices
+    }
+
+    /// Whether all values may be sent.
+    pub(crate) fn check(&self, values: &[f32]) -> Result<(), NonFinite> {
+        if all_finite(values) {
             return Ok(());
         }
-        let flat = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
-        let (i, range) = self
-            .layout
-            .ranges()
-            .enumerate()
-            .find(|(_, r)| r.contains(&flat))
-            .unwrap_or((0, 0..0));
-        let tensor = self.layout.tensors()[i].name.clone();
-        Err(NonFinite {
-            tensor,
-            entry: flat - range.start,
-            value: values[flat],
-        })
+        let at = values.iter().position(|value| !value.is_finite()).unwrap_or(0);
+        Err(self.non_finite(at, values))
     }
 
-    /// The values are finite but their norm is not.
-    fn too_large(&self, tensor: usize, values: &[f32]) -> NonFinite {
-        let largest = |(_, a): &(usize, &f32), (_, b): &(usize, &f32)| a.abs().total_cmp(&b.abs());
-        let (entry, &value) = values
-            .iter()
-            .enumerate()
-            .max_by(largest)
-            .unwrap_or((0, &f32::INFINITY));
+    fn top_k(
+        &mut self,
+        u: &mut [f32],
+        e: Option<&[f32]>,
+        rho: Density,
+        (bytes, entries): (&mut Vec<u8>, &mut Vec<u32>),
+    ) -> Result<Sums, NonFinite> {
+        let layout = Arc::clone(&self.layout);
+        let mut sums = Sums::default();
+        let mut unknown = Vec::new();
+        self.kept.clear();
+        let parts: Vec<Range<usize>> = match self.form.scope {
+            Scope::Tensor => layout.ranges().filter(|range| !range.is_empty()).collect(),
+            Scope::Model => std::iter::once(0..u.len()).collect(),
+        };
+        for part in parts {
+            let wanted = (part.start as u32, rho.keep_of(part.len()));
+            let e = e.map(|e| &e[part.clone()]);
+            let selected = self
+                .selector
+                .select(&mut u[part.clone()], e, wanted, &mut self.kept);
+            let selected = selected.map_err(|at| self.non_finite(part.start + at, u))?;
+            sums.gradient += selected.gradient;
+            match selected.rest {
+                Some(rest) => sums.rest += rest,
+                None => unknown.push(part),
+            }
+        }
+        match self.form.format(Codec::TopK(rho)).packed_values() {
+            Some(values) => packed::write(&mut self.kept, values, bytes),
+            None => *entries = sparse::write(&self.kept, &layout, bytes),
+        }
+        if e.is_some() {
+            sums.rest += self.take_out(u, &unknown);
+        }
+        Ok(sums)
+    }
+
+    /// Takes from `u` what a decoder will see of the kept entries; returns the sum of squares of what is left of them, and of
+    /// all entries in those parts of which that is not known.
+    fn take_out(&self, u: &mut [f32], unknown: &[Range<usize>]) -> f64 {
+        let mut left = 0.0;
+        for (&index, &value) in self.kept.indices.iter().zip(&self.kept.values) {
+            let u = &mut u[index as usize];
+            *u -= value;
+            left += f64::from(*u) * f64::from(*u);
+        }
+        for part in unknown {
+            let span = self.kept.span(part.start, part.end);
+            let counted = self.kept.indices[span]
+                .iter()
+                .map(|&i| f64::from(u[i as usize]).powi(2));
+            left += sum_squares(&u[part.clone()]) - counted.sum::<f64>();
+        }
+        left.max(0.0)
+    }
+
+    fn quantized(
+        &self,
+        u: &mut [f32],
+        e: Option<&[f32]>,
+        (bits, nonce): (Bits, u64),
+        bytes: &mut Vec<u8>,
+    ) -> Result<Sums, NonFinite> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        rng.set_stream(nonce);
+        let packed = self.form.packed;
+        if packed {
+            bytes.push(bits.get());
+        }
+        let mut sums = Sums::default();
+        for range in self.layout.ranges() {
+            let squares = self.add(u, e, range.clone(), &mut sums)?;
+            let too_large = || self.non_finite(largest(&u[range.clone()]) + range.start, u);
+            let scale = quantize::scale(squares, bits).ok_or_else(too_large)?;
+            let key = Key([rng.next_u32(), rng.next_u32()]);
+            let coding = quantize::Coding { bits, packed, key };
+            sums.rest += quantize::write(&mut u[range], scale, (coding, e.is_some()), bytes);
+        }
+        Ok(sums)
+    }
+
+    fn dense(
+        &self,
+        u: &mut [f32],
+        e: Option<&[f32]>,
+        format: Format,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Sums, NonFinite> {
+        let mut sums = Sums::default();
+        for range in self.layout.ranges() {
+            self.add(u, e, range.clone(), &mut sums)?;
+            let values = &mut u[range];
+            sums.rest += match format {
+                Format::Sign => dense::write_signs(values, bytes),
+                _ => dense::write(values, (format, e.is_some()), bytes),
+            };
+        }
+        Ok(sums)
+    }
+
+    /// Adds the residual of one tensor and checks the sum; returns its sum of squares.
+    fn add(
+        &self,
+        u: &mut [f32],
+        e: Option<&[f32]>,
+        range: Range<usize>,
+        sums: &mut Sums,
+    ) -> Result<f64, NonFinite> {
+        // What exceeds all finite values is not finite: that is all there is to be found.
+        let (above_finite, mut found) = ((0, INFINITE - 1), Found::default());
+        found.begin(0);
+        let squares = scan(
+            &mut u[range.clone()],
+            e.map(|e| &e[range.clone()]),
+            above_finite,
+            &mut found,
+        );
+        if let Some(&at) = found.indices().first() {
+            return Err(self.non_finite(range.start + at as usize, u));
+        }
+        sums.gradient += squares.before;
+        Ok(squares.rest)
+    }
+
+    fn non_finite(&self, flat: usize, values: &[f32]) -> NonFinite {
+        let mut ranges = self.layout.ranges().enumerate();
+        let (i, range) = ranges
+            .find(|(_, range)| range.contains(&flat))
+            .unwrap_or((0, 0..0));
         NonFinite {
-            tensor: self.layout.tensors()[tensor].name.clone(),
-            entry,
-            value,
+            tensor: self.layout.tensors()[i].name.clone(),
+            entry: flat - range.start,
+            value: values[flat],
         }
     }
+}
+
+/// Where the largest magnitude is: the culprit where values are finite but their norm is not.
+fn largest(values: &[f32]) -> usize {
+    let magnitude = |(_, a): &(usize, &f32), (_, b): &(usize, &f32)| a.abs().total_cmp(&b.abs());
+    values
+        .iter()
+        .enumerate()
+        .max_by(magnitude)
+        .map_or(0, |(at, _)| at)
 }

@@ -1,87 +1,82 @@
 //! Codecs: how a gradient becomes bytes and back, with exact accounting.
 //!
-//! | codec | piece of a tensor with `n` entries, little-endian | bytes |
-//! |---|---|---|
-//! | [`identity`] | `n` x `f32` value | `4n` |
-//! | [`topk`] | `k` x `i32` index, rising; then `k` x `f32` value | `8k` |
-//! | [`quantize`] | `f32` scale; then `n` x `i8` code | `n + 4` |
+//! A [`Codec`] says what is kept and how strongly; a [`Form`] says how it is written. Together they make a [`Format`]:
 //!
-//! A [`Payload`] is the pieces of all tensors in layout order and nothing else; how many entries a Top-K
-//! piece has travels beside it. Decoding is a pure function of the payload, so that the worker's residual
-//! sees exactly what the server applies. The encoder is [`Encoder`]; bytes from a peer become usable only
-//! through [`Payload::check`].
+//! | codec | form | format | bytes, little-endian | length |
+//! |---|---|---|---|---|
+//! | identity | `f32` | [`Format::Identity`] | `n` values of all tensors | `4n` |
+//! | identity | `bf16`, `fp16` | [`Format::Bf16`], [`Format::Fp16`] | `n` values of 16 bits | `2n` |
+//! | topk | plain | [`Format::TopK`] | per tensor: `k` x `i32` index, rising; `k` x `f32` value | `8k` |
+//! | topk | packed | [`Format::TopKPacked`] and so on | all tensors together: [`packed`] | about 2 to 5 `k` |
+//! | quantize | plain | [`Format::Quantize`] | per tensor: `f32` scale; `n` x `i8` code | `n + 4` |
+//! | quantize | packed | [`Format::QuantizePacked`] | the width; per tensor: `f32` scale; `n` codes of `b` bits | [`quantize`] |
+//! | sign | | [`Format::Sign`] | per tensor: `f32` scale; `n` bits, set for negative | `ceil(n/8) + 4` |
+//!
+//! A [`Payload`] is that and nothing else; how many entries each tensor has under plain Top-K travels beside it. Decoding
+//! is a pure function of the payload, so that the worker's residual sees exactly what the server applies. The encoder is
+//! [`Encoder`]; bytes from a peer become usable only through [`Payload::check`].
 
+mod checked;
+mod dense;
 mod encode;
-mod identity;
+mod form;
+mod kept;
+mod packed;
 mod payload;
 mod piece;
 mod quantize;
+mod rice;
+mod select;
+mod sparse;
 mod text;
-mod topk;
+mod values;
+mod warmup;
 
-pub use encode::{Encoder, NonFinite};
-pub use payload::{CheckedPayload, Payload, PayloadError};
+pub use checked::CheckedPayload;
+pub use encode::{Encoded, Encoder, NonFinite};
+pub use form::{Form, Format, Scope, Values};
+pub use payload::{Payload, PayloadError};
 pub use text::NotACodec;
+pub use warmup::Warmup;
 
 use crate::ids::{Bits, Density};
 use crate::layout::Layout;
-use serde::{Deserialize, Serialize};
 
-/// How a push is compressed.
+/// What of a gradient is sent, and how strongly it is compressed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Codec {
-    /// Every value as it is.
+    /// Every entry.
     Identity,
-    /// The `k = max(1, round(rho * n))` entries of largest magnitude of each tensor.
+    /// The `k = max(1, round(rho * n))` entries of largest magnitude.
     TopK(Density),
     /// Stochastically rounded integers with one scale a tensor.
     Quantize(Bits),
+    /// The sign of each entry, times their mean magnitude (Karimireddy et al., ICML 2019, section 4).
+    Sign,
 }
 
 impl Codec {
-    /// What a decoder must know of the codec.
+    /// Its name, without its strength.
     #[must_use]
-    pub fn format(self) -> Format {
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Identity => Format::Identity,
-            Self::TopK(_) => Format::TopK,
-            Self::Quantize(_) => Format::Quantize,
+            Self::Identity => "identity",
+            Self::TopK(_) => "topk",
+            Self::Quantize(_) => "quantize",
+            Self::Sign => "sign",
         }
     }
 
-    /// Exact length of a payload for `layout`, in bytes.
+    /// Length of a payload in the plain form, in bytes.
     #[must_use]
     pub fn payload_bytes(self, layout: &Layout) -> u64 {
         let piece = |n: usize| match self {
             Self::Identity => 4 * n as u64,
             Self::TopK(density) => 8 * density.keep_of(n) as u64,
             Self::Quantize(_) => n as u64 + 4,
+            Self::Sign => n.div_ceil(8) as u64 + 4,
         };
         layout.ranges().map(|range| piece(range.len())).sum()
-    }
-}
-
-/// The format of a payload: what is left of a [`Codec`] once it has encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// `f32` values.
-    Identity,
-    /// Indices and `f32` values.
-    TopK,
-    /// A scale and `i8` codes.
-    Quantize,
-}
-
-impl Format {
-    /// The name in files and logs.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Identity => "identity",
-            Self::TopK => "topk",
-            Self::Quantize => "quantize",
-        }
     }
 }
 

@@ -1,12 +1,9 @@
 //! A push's bytes, before and after they are checked.
 
-use super::Format;
-use super::piece::{Piece, floats, indices};
-use super::quantize::decodes_finite;
+use super::kept::Kept;
+use super::{CheckedPayload, Format, Values, packed, quantize};
 use crate::layout::Layout;
 use bytes::Bytes;
-use std::convert::Infallible;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The pieces of all tensors, as a codec emitted them or as a peer claims it did.
@@ -14,7 +11,7 @@ use std::sync::Arc;
 pub struct Payload {
     /// How to read the bytes.
     pub format: Format,
-    /// Top-K: entries of each tensor's piece; empty for other formats.
+    /// Plain Top-K: entries of each tensor's piece; empty for other formats.
     pub entries: Vec<u32>,
     /// The pieces, one after the other.
     pub bytes: Bytes,
@@ -49,6 +46,39 @@ pub enum PayloadError {
         /// Bytes expected.
         expected: u64,
     },
+    /// It ends before its last entry.
+    #[error("the payload ends in the middle of an entry")]
+    Truncated,
+    /// More bytes than any payload of its format has.
+    #[error("the payload has {found} bytes; its format takes {most} at most")]
+    TooLong {
+        /// Bytes found.
+        found: u64,
+        /// The most there can be.
+        most: u64,
+    },
+    /// More entries than the model has, or than there are bytes for.
+    #[error("the payload counts {entries} entries of a model of {parameters}, or more than it has bytes for")]
+    Count {
+        /// Entries claimed.
+        entries: usize,
+        /// Entries there are.
+        parameters: usize,
+    },
+    /// An index outside the model.
+    #[error("index {index} is out of range, the model has {parameters} entries")]
+    OutOfRange {
+        /// The entry's index.
+        index: u64,
+        /// Entries there are.
+        parameters: usize,
+    },
+    /// Codes of a width that there is not.
+    #[error("codes of {bits} bits; there are 2 to 8")]
+    Width {
+        /// The width claimed.
+        bits: u8,
+    },
     /// An index outside the tensor.
     #[error("tensor {tensor}: index {index} is out of range, the tensor has {len} entries")]
     IndexOutOfRange {
@@ -76,190 +106,96 @@ pub enum PayloadError {
 }
 
 impl Payload {
-    /// The length that `format` and `entries` announce for `layout`, in bytes; errors when they cannot be.
-    pub fn expected_bytes(format: Format, entries: &[u32], layout: &Layout) -> Result<u64, PayloadError> {
-        let tensors = layout.tensors().len();
-        let expected = if format == Format::TopK { tensors } else { 0 };
-        if entries.len() != expected {
-            return Err(PayloadError::EntryCounts {
-                found: entries.len(),
-                expected,
-            });
+    /// Of the values at rising places of the flat vector, exactly, be they 0.
+    pub(crate) fn of_places(indices: Vec<u32>, values: Vec<f32>) -> Self {
+        let mut bytes = Vec::with_capacity(6 * indices.len() + 64);
+        packed::write_all(&mut Kept { indices, values }, Values::F32, &mut bytes);
+        Self {
+            format: Format::TopKPacked,
+            entries: Vec::new(),
+            bytes: bytes.into(),
         }
-        let counts = entries.iter().zip(layout.ranges()).enumerate();
-        for (tensor, (&entries, range)) in counts {
-            if entries as usize > range.len() {
-                return Err(PayloadError::TooManyEntries {
-                    tensor,
-                    entries,
-                    len: range.len(),
-                });
-            }
+    }
+
+    /// Checks what a header announces: whether a payload of that format, with entries counted so, can have that length.
+    pub fn check_claim(
+        format: Format,
+        entries: &[u32],
+        payload_bytes: u64,
+        layout: &Layout,
+    ) -> Result<(), PayloadError> {
+        check_counts(format, entries, layout)?;
+        let found = payload_bytes;
+        if let Some(expected) = exact_bytes(format, entries, layout) {
+            return match found == expected {
+                true => Ok(()),
+                false => Err(PayloadError::Length { found, expected }),
+            };
         }
-        Ok(match format {
-            Format::Identity => layout.dense_bytes(),
-            Format::TopK => entries.iter().map(|&k| 8 * u64::from(k)).sum(),
-            Format::Quantize => layout.parameters() as u64 + 4 * tensors as u64,
-        })
+        let most = match format.packed_values() {
+            Some(values) => packed::most_bytes(layout.parameters(), values),
+            None => quantize::packed_bytes(8, layout),
+        };
+        match found <= most {
+            true => Ok(()),
+            false => Err(PayloadError::TooLong { found, most }),
+        }
     }
 
     /// Checks lengths, indices and finiteness, in that order, so that nothing behind can fail or panic.
     pub fn check(self, layout: &Arc<Layout>) -> Result<CheckedPayload, PayloadError> {
-        let expected = Self::expected_bytes(self.format, &self.entries, layout)?;
-        if self.bytes.len() as u64 != expected {
-            return Err(PayloadError::Length {
-                found: self.bytes.len() as u64,
-                expected,
-            });
+        let found = self.bytes.len() as u64;
+        Self::check_claim(self.format, &self.entries, found, layout)?;
+        if self.format == Format::QuantizePacked {
+            let &bits = self.bytes.first().ok_or(PayloadError::Truncated)?;
+            if !(2..=8).contains(&bits) {
+                return Err(PayloadError::Width { bits });
+            }
+            let expected = quantize::packed_bytes(bits, layout);
+            if found != expected {
+                return Err(PayloadError::Length { found, expected });
+            }
         }
-        let checked = CheckedPayload {
-            payload: self,
-            layout: Arc::clone(layout),
-        };
-        checked.try_for_each(|tensor, range, piece| check_indices(tensor, range.len(), piece))?;
-        checked.try_for_each(|tensor, _, piece| match is_finite(piece) {
-            true => Ok(()),
-            false => Err(PayloadError::NonFinite { tensor }),
-        })?;
-        Ok(checked)
+        CheckedPayload::read(self, layout)
     }
 }
 
-fn check_indices(tensor: usize, len: usize, piece: Piece<'_>) -> Result<(), PayloadError> {
-    let Piece::Sparse { indices: bytes, .. } = piece else {
-        return Ok(());
-    };
-    let mut next = 0;
-    for index in indices(bytes) {
-        if index >= len {
-            return Err(PayloadError::IndexOutOfRange { tensor, index, len });
+fn check_counts(format: Format, entries: &[u32], layout: &Layout) -> Result<(), PayloadError> {
+    let tensors = layout.tensors().len();
+    let expected = if format == Format::TopK { tensors } else { 0 };
+    if entries.len() != expected {
+        return Err(PayloadError::EntryCounts {
+            found: entries.len(),
+            expected,
+        });
+    }
+    for (tensor, (&entries, range)) in entries.iter().zip(layout.ranges()).enumerate() {
+        if entries as usize > range.len() {
+            return Err(PayloadError::TooManyEntries {
+                tensor,
+                entries,
+                len: range.len(),
+            });
         }
-        if index < next {
-            return Err(PayloadError::IndexOrder { tensor, index });
-        }
-        next = index + 1;
     }
     Ok(())
 }
 
-fn is_finite(piece: Piece<'_>) -> bool {
-    match piece {
-        Piece::Dense { values } | Piece::Sparse { values, .. } => {
-            floats(values).fold(true, |finite, value| finite & value.is_finite())
-        }
-        Piece::Quantized { scale, codes } => decodes_finite(scale, codes),
+/// The length that format and counts make; `None` where it depends on the bytes.
+fn exact_bytes(format: Format, entries: &[u32], layout: &Layout) -> Option<u64> {
+    let scales = 4 * layout.tensors().len() as u64;
+    match format {
+        Format::Identity => Some(layout.dense_bytes()),
+        Format::Bf16 | Format::Fp16 => Some(layout.dense_bytes() / 2),
+        Format::TopK => Some(entries.iter().map(|&k| 8 * u64::from(k)).sum()),
+        Format::Quantize => Some(layout.parameters() as u64 + scales),
+        Format::Sign => Some(
+            layout
+                .ranges()
+                .map(|range| range.len().div_ceil(8) as u64)
+                .sum::<u64>()
+                + scales,
+        ),
+        Format::TopKPacked | Format::TopKPackedBf16 | Format::TopKPackedInt8 | Format::QuantizePacked => None,
     }
-}
-
-/// A payload that was found sound for its layout; the only kind that can be applied.
-#[derive(Debug, Clone)]
-pub struct CheckedPayload {
-    payload: Payload,
-    layout: Arc<Layout>,
-}
-
-impl CheckedPayload {
-    /// The length in bytes.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        self.payload.bytes.len() as u64
-    }
-
-    /// Whether there are no bytes at all, which is legal: it moves nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.payload.bytes.is_empty()
-    }
-
-    /// Entries of the decoded vector.
-    #[must_use]
-    pub fn parameters(&self) -> usize {
-        self.layout.parameters()
-    }
-
-    /// The bytes and how to read them.
-    #[must_use]
-    pub fn payload(&self) -> &Payload {
-        &self.payload
-    }
-
-    /// Adds `alpha * D(payload)` to a flat vector of the layout's length.
-    pub fn add_scaled_to(&self, alpha: f32, target: &mut [f32]) {
-        self.for_each(|range, piece| piece.add_scaled(alpha, 0, &mut target[range]));
-    }
-
-    /// Walks the intersections of tensors with chunks of `chunk_len` entries that the payload touches:
-    /// `visit(chunk, offset in chunk, entries, add)`, where `add` adds `alpha * D(payload)` to the slice.
-    pub(crate) fn for_each_in_chunks(
-        &self,
-        chunk_len: usize,
-        mut visit: impl FnMut(usize, Range<usize>, &dyn Fn(f32, &mut [f32])),
-    ) {
-        self.for_each(|range, piece| {
-            let mut from = 0;
-            while from < range.len() {
-                let (chunk, offset) = ((range.start + from) / chunk_len, (range.start + from) % chunk_len);
-                let take = (range.len() - from).min(chunk_len - offset);
-                if piece.touches(from, take) {
-                    let add = |alpha: f32, target: &mut [f32]| piece.add_scaled(alpha, from, target);
-                    visit(chunk, offset..offset + take, &add);
-                }
-                from += take;
-            }
-        });
-    }
-
-    /// The decoded vector, for those who need it whole.
-    #[must_use]
-    pub fn decode(&self) -> Vec<f32> {
-        let mut values = vec![0.0; self.layout.parameters()];
-        self.add_scaled_to(1.0, &mut values);
-        values
-    }
-
-    fn for_each(&self, mut visit: impl FnMut(Range<usize>, Piece<'_>)) {
-        let walked = self.try_for_each::<Infallible>(|_, range, piece| {
-            visit(range, piece);
-            Ok(())
-        });
-        let Ok(()) = walked;
-    }
-
-    /// Calls `visit(tensor, its range, its piece)` for each tensor. Lengths must have been checked.
-    fn try_for_each<E>(
-        &self,
-        mut visit: impl FnMut(usize, Range<usize>, Piece<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut rest = &self.payload.bytes[..];
-        for (tensor, range) in self.layout.ranges().enumerate() {
-            let len = range.len();
-            let piece = match self.payload.format {
-                Format::Identity => Piece::Dense {
-                    values: take(&mut rest, 4 * len),
-                },
-                Format::TopK => {
-                    let bytes = 4 * self.payload.entries[tensor] as usize;
-                    Piece::Sparse {
-                        indices: take(&mut rest, bytes),
-                        values: take(&mut rest, bytes),
-                    }
-                }
-                Format::Quantize => {
-                    let scale = floats(take(&mut rest, 4)).next().unwrap_or(0.0);
-                    Piece::Quantized {
-                        scale,
-                        codes: take(&mut rest, len),
-                    }
-                }
-            };
-            visit(tensor, range, piece)?;
-        }
-        Ok(())
-    }
-}
-
-fn take<'a>(rest: &mut &'a [u8], len: usize) -> &'a [u8] {
-    let (head, tail) = rest.split_at(len);
-    *rest = tail;
-    head
 }

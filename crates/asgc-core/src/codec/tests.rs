@@ -23,7 +23,12 @@ fn quantize(bits: u8) -> Codec {
 }
 
 fn encode(layout: &Arc<Layout>, values: &[f32], codec: Codec) -> CheckedPayload {
+    encode_as(layout, values, (codec, Form::default()))
+}
+
+fn encode_as(layout: &Arc<Layout>, values: &[f32], (codec, form): (Codec, Form)) -> CheckedPayload {
     let payload = Encoder::new(Arc::clone(layout), 7)
+        .with_form(form)
         .encode(values, codec, 1)
         .unwrap();
     payload.check(layout).unwrap()
@@ -216,13 +221,69 @@ fn golden_files_hold_the_formats() {
     let values: Vec<f32> = (0..12)
         .map(|i| (i as f32 - 5.5) * if i % 3 == 0 { 0.25 } else { -1.5 })
         .collect();
-    for (name, codec) in [
-        ("identity", Codec::Identity),
-        ("topk_0.25", topk(0.25)),
-        ("quantize_8", quantize(8)),
-        ("quantize_2", quantize(2)),
+    let (plain, packed) = (
+        Form::default(),
+        Form {
+            packed: true,
+            ..Form::default()
+        },
+    );
+    for (name, codec, form) in [
+        ("identity", Codec::Identity, plain),
+        ("topk_0.25", topk(0.25), plain),
+        ("quantize_8", quantize(8), plain),
+        ("quantize_2", quantize(2), plain),
+        ("sign", Codec::Sign, plain),
+        (
+            "bf16",
+            Codec::Identity,
+            Form {
+                values: Values::Bf16,
+                ..packed
+            },
+        ),
+        (
+            "fp16",
+            Codec::Identity,
+            Form {
+                values: Values::Fp16,
+                ..packed
+            },
+        ),
+        (
+            "topk_packed",
+            topk(0.5),
+            Form {
+                values: Values::F32,
+                ..packed
+            },
+        ),
+        (
+            "topk_packed_bf16",
+            topk(0.5),
+            Form {
+                values: Values::Bf16,
+                ..packed
+            },
+        ),
+        (
+            "topk_packed_int8",
+            topk(0.5),
+            Form {
+                values: Values::Int8,
+                ..packed
+            },
+        ),
+        (
+            "quantize_packed_3",
+            quantize(3),
+            Form {
+                values: Values::F32,
+                ..packed
+            },
+        ),
     ] {
-        let payload = encode(&layout, &values, codec).payload().clone();
+        let payload = encode_as(&layout, &values, (codec, form)).payload().clone();
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.bin"));
         if std::env::var_os("ASGC_BLESS").is_some() {
             std::fs::write(&path, &payload.bytes).unwrap();
@@ -235,12 +296,37 @@ fn golden_files_hold_the_formats() {
     }
 }
 
-fn any_codec() -> impl Strategy<Value = Codec> {
-    prop_oneof![
+/// A codec and a form that goes with it.
+fn any_coding() -> impl Strategy<Value = (Codec, Form)> {
+    let codec = prop_oneof![
         Just(Codec::Identity),
         (0.001f64..=1.0).prop_map(topk),
         (2u8..=8).prop_map(quantize),
-    ]
+        Just(Codec::Sign),
+    ];
+    let values = prop_oneof![
+        Just(Values::F32),
+        Just(Values::Bf16),
+        Just(Values::Fp16),
+        Just(Values::Int8)
+    ];
+    let scope = prop_oneof![Just(Scope::Tensor), Just(Scope::Model)];
+    (codec, values, any::<bool>(), scope)
+        .prop_map(|(codec, values, packed, scope)| {
+            (
+                codec,
+                Form {
+                    values,
+                    packed,
+                    scope,
+                },
+            )
+        })
+        .prop_filter("goes together", |(codec, form)| form.check(*codec).is_ok())
+}
+
+fn any_format() -> impl Strategy<Value = Format> {
+    prop::sample::select(&Format::ALL[..])
 }
 
 fn any_values() -> impl Strategy<Value = (Vec<usize>, Vec<f32>)> {
@@ -254,31 +340,40 @@ fn any_values() -> impl Strategy<Value = (Vec<usize>, Vec<f32>)> {
 proptest! {
     #[test]
     fn what_is_encoded_is_accepted_and_has_the_promised_length(
-        (lens, values) in any_values(), codec in any_codec()
+        (lens, values) in any_values(), coding in any_coding()
     ) {
         let layout = layout(&lens);
-        let payload = encode(&layout, &values, codec);
-        prop_assert_eq!(payload.len(), codec.payload_bytes(&layout));
+        let (codec, form) = coding;
+        let payload = encode_as(&layout, &values, coding);
+        prop_assert_eq!(payload.payload().format, form.format(codec));
+        if form == Form::default() {
+            prop_assert_eq!(payload.len(), codec.payload_bytes(&layout));
+        }
+        let claim = payload.payload();
+        let len = claim.bytes.len() as u64;
+        prop_assert_eq!(Payload::check_claim(claim.format, &claim.entries, len, &layout), Ok(()));
         let decoded = payload.decode();
         prop_assert!(decoded.iter().all(|v| v.is_finite()));
-        if codec == Codec::Identity {
+        if payload.payload().format == Format::Identity {
             prop_assert_eq!(decoded, values);
         }
     }
 
     #[test]
     fn chunked_and_flat_decoding_agree(
-        (lens, values) in any_values(), codec in any_codec(), chunk_len in 1usize..50
+        (lens, values) in any_values(), coding in any_coding(), chunk_len in 1usize..50
     ) {
         let layout = layout(&lens);
-        let payload = encode(&layout, &values, codec);
+        let payload = encode_as(&layout, &values, coding);
         let mut flat = vec![1.0; values.len()];
         payload.add_scaled_to(-0.5, &mut flat);
         let mut chunked = vec![1.0; values.len()];
-        payload.for_each_in_chunks(chunk_len, |chunk, range, add| {
-            let start = chunk * chunk_len;
-            add(-0.5, &mut chunked[start + range.start..start + range.end]);
-        });
+        for (i, chunk) in chunked.chunks_mut(chunk_len).enumerate() {
+            let from = i * chunk_len;
+            if payload.touches(from, chunk.len()) {
+                payload.add_scaled_within(-0.5, from, chunk);
+            }
+        }
         prop_assert_eq!(flat, chunked);
     }
 
@@ -297,13 +392,57 @@ proptest! {
     #[test]
     fn rubbish_never_panics(
         lens in prop::collection::vec(0usize..10, 1..4),
-        format in prop_oneof![Just(Format::Identity), Just(Format::TopK), Just(Format::Quantize)],
+        format in any_format(),
         entries in prop::collection::vec(prop_oneof![0u32..6, any::<u32>()], 0..4),
         bytes in prop::collection::vec(any::<u8>(), 0..120),
     ) {
         let layout = layout(&lens);
         if let Ok(checked) = (Payload { format, entries, bytes: bytes.into() }).check(&layout) {
             prop_assert!(checked.decode().iter().all(|v| v.is_finite()));
+        }
+    }
+
+    /// Error feedback's law: what is sent and what is left make up the gradient and what was left before.
+    #[test]
+    fn what_is_sent_and_what_is_left_are_the_sum(
+        (lens, values) in any_values(), coding in any_coding(), scale in -1.0f32..1.0
+    ) {
+        let layout = layout(&lens);
+        let e: Vec<f32> = values.iter().rev().map(|v| v * scale).collect();
+        let mut u = values.clone();
+        let mut encoder = Encoder::new(Arc::clone(&layout), 7).with_form(coding.1);
+        let encoded = encoder.encode_in_place(&mut u, Some(&e), coding.0, 1).unwrap();
+        let sent = encoded.payload.check(&layout).unwrap().decode();
+        for (i, (sent, left)) in sent.iter().zip(&u).enumerate() {
+            let sum = values[i] + e[i];
+            // Left is the rounded difference of the sum and what a decoder sees.
+            prop_assert!((sum - sent).to_bits() == left.to_bits() || (sum - sent == 0.0 && *left == 0.0));
+        }
+        let square = |v: &f32| f64::from(*v) * f64::from(*v);
+        let norm = u.iter().map(square).sum::<f64>().sqrt();
+        prop_assert!((encoded.residual_norm - norm).abs() <= 1e-4 * norm + 1e-45, "{} {}", encoded.residual_norm, norm);
+        let norm = values.iter().map(square).sum::<f64>().sqrt();
+        prop_assert!((encoded.gradient_norm - norm).abs() <= 1e-4 * norm + 1e-37, "{} {}", encoded.gradient_norm, norm);
+    }
+
+    #[test]
+    fn a_payload_cut_short_or_spoilt_is_refused_or_means_something_finite(
+        (lens, values) in any_values(), coding in any_coding(), cut in 1usize..9, flip: (usize, u8)
+    ) {
+        let layout = layout(&lens);
+        let payload = encode_as(&layout, &values, coding).payload().clone();
+        if payload.bytes.len() >= cut {
+            let short = Payload { bytes: payload.bytes.slice(..payload.bytes.len() - cut), ..payload.clone() };
+            prop_assert!(short.check(&layout).is_err());
+        }
+        let long = Payload { bytes: [&payload.bytes[..], &[0]].concat().into(), ..payload.clone() };
+        prop_assert!(long.check(&layout).is_err());
+        let mut spoilt = payload.bytes.to_vec();
+        if let Some(len @ 1..) = Some(spoilt.len()) {
+            spoilt[flip.0 % len] ^= flip.1;
+            if let Ok(checked) = (Payload { bytes: spoilt.into(), ..payload }).check(&layout) {
+                prop_assert!(checked.decode().iter().all(|v| v.is_finite()));
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A codec as text, in logs and on command lines: `identity`, `topk(rho=0.25)`, `quantize(bits=8)`.
+//! A codec as text, in logs and on command lines: `identity`, `topk(rho=0.25)`, `quantize(bits=8)`, `sign`.
 
 use super::Codec;
 use crate::ids::{Bits, Density};
@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// Text that names no codec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no codec; there are identity, topk(rho=0.25) with rho above 0 and at most 1, and quantize(bits=8) with 2 to 8"
+    "`{0}` is no codec; there are identity, topk(rho=0.25) with rho above 0 and at most 1, and quantize(bits=8) with 2 to 8, sign"
 )]
 pub struct NotACodec(String);
 
@@ -19,6 +19,7 @@ impl fmt::Display for Codec {
             Self::Identity => f.write_str("identity"),
             Self::TopK(rho) => write!(f, "topk(rho={})", rho.get()),
             Self::Quantize(bits) => write!(f, "quantize(bits={})", bits.get()),
+            Self::Sign => f.write_str("sign"),
         }
     }
 }
@@ -30,6 +31,8 @@ impl FromStr for Codec {
         let inside = |head: &str| text.strip_prefix(head)?.strip_suffix(')');
         let codec = if text == "identity" {
             Some(Self::Identity)
+        } else if text == "sign" {
+            Some(Self::Sign)
         } else if let Some(rho) = inside("topk(rho=") {
             rho.parse()
                 .ok()
@@ -88,6 +91,7 @@ mod tests {
                 Codec::Identity,
                 Codec::TopK(Density::new(rho).unwrap()),
                 Codec::Quantize(Bits::new(bits).unwrap()),
+                Codec::Sign,
             ];
             for codec in codecs {
                 prop_assert_eq!(codec.to_string().parse::<Codec>().unwrap(), codec);

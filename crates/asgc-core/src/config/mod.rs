@@ -5,11 +5,13 @@
 
 mod check;
 mod controller;
+mod downlink;
 mod sections;
 mod simulation;
 
 pub use check::{Invalid, validate};
 pub use controller::{ControlPolicy, Controller, ScoreWeights};
+pub use downlink::{Downlink, DownlinkDtype, DownlinkMode};
 pub(crate) use sections::by_worker;
 pub use sections::*;
 pub use simulation::{Objective, Simulation, StepTime};
@@ -34,6 +36,8 @@ pub struct Config {
     pub error_feedback: ErrorFeedback,
     /// How compression and the staleness bound adapt while the run goes on.
     pub controller: Controller,
+    /// How workers come by newer parameters.
+    pub downlink: Downlink,
     /// The server's update.
     pub optimizer: Optimizer,
     /// The server daemon.

@@ -1,8 +1,9 @@
 //! The sections, key by key.
 
-use crate::codec::Codec;
+use crate::codec::{Codec, Form, Scope, Values, Warmup};
 use crate::feedback::Bound;
 use crate::ids::{Bits, Density};
+use crate::momentum::Correction;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,6 +52,7 @@ macro_rules! names {
 names!(Dataset { FashionMnist = "fashion_mnist", Cifar10 = "cifar10", Procedural = "procedural", Synthetic = "synthetic" });
 names!(Model {
     SmallCnn = "small_cnn",
+    ToyCnn = "toy_cnn",
     Resnet8 = "resnet8",
     Resnet18 = "resnet18",
     Quadratic = "quadratic",
@@ -79,6 +81,9 @@ pub enum Dataset {
 pub enum Model {
     /// Two convolutions and two linear layers for 28 x 28 images, 55,338 parameters.
     SmallCnn,
+    /// Two convolutions without padding and two linear layers for 28 x 28 images, 56,714 parameters: what others count
+    /// bytes on.
+    ToyCnn,
     /// A residual network of 8 layers for CIFAR, 78,042 parameters: what two cores can train.
     Resnet8,
     /// ResNet-18 for CIFAR, 11,173,962 parameters.
@@ -95,6 +100,7 @@ impl Model {
     pub fn parameters(self) -> Option<u64> {
         match self {
             Self::SmallCnn => Some(55_338),
+            Self::ToyCnn => Some(56_714),
             Self::Resnet8 => Some(78_042),
             Self::Resnet18 => Some(11_173_962),
             Self::Quadratic | Self::Logistic => None,
@@ -190,6 +196,8 @@ pub enum CompressionMode {
     Topk,
     /// Stochastically rounded integers (QSGD).
     Quantize,
+    /// Signs, times their mean magnitude.
+    Sign,
 }
 
 /// How pushes are compressed.
@@ -202,6 +210,16 @@ pub struct Compression {
     pub rho: f64,
     /// Width of an entry under `quantize`, 2 to 8.
     pub bits: u8,
+    /// How values are written: `f32`, `bf16`, and `fp16` for `identity` or `int8` for packed `topk`.
+    pub values: Values,
+    /// `topk`: versions over which the density falls to its setting; 0 is none.
+    pub warmup_updates: u64,
+    /// `topk`: the density that a warm-up begins with.
+    pub warmup_rho: f64,
+    /// `topk`: indices as coded gaps; `quantize`: `bits` bits an entry rather than 8.
+    pub packed: bool,
+    /// Whether `topk` keeps its share of each tensor or of the whole model.
+    pub scope: Scope,
     /// Workers whose link makes it slower than sending everything do not compress.
     pub auto: bool,
 }
@@ -212,6 +230,11 @@ impl Default for Compression {
             mode: CompressionMode::Identity,
             rho: 0.25,
             bits: 8,
+            values: Values::default(),
+            packed: false,
+            scope: Scope::default(),
+            warmup_updates: 0,
+            warmup_rho: 0.25,
             auto: false,
         }
     }
@@ -224,7 +247,28 @@ impl Compression {
             CompressionMode::Identity => Codec::Identity,
             CompressionMode::Topk => Codec::TopK(Density::new(self.rho)?),
             CompressionMode::Quantize => Codec::Quantize(Bits::new(self.bits)?),
+            CompressionMode::Sign => Codec::Sign,
         })
+    }
+
+    /// How the density begins; `None` for as it goes on.
+    #[must_use]
+    pub fn warmup(&self) -> Option<Warmup> {
+        let start = Density::new(self.warmup_rho).ok()?;
+        (self.warmup_updates > 0).then_some(Warmup {
+            start,
+            updates: self.warmup_updates,
+        })
+    }
+
+    /// How payloads are written.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        Form {
+            values: self.values,
+            packed: self.packed,
+            scope: self.scope,
+        }
     }
 }
 
@@ -280,6 +324,12 @@ pub struct ErrorFeedback {
     pub cap: f64,
     /// `decay`: the share of the residual that each rejection drops, in (0, 1].
     pub decay: f64,
+    /// Momentum correction at the worker: the momentum of its velocity; 0 is none.
+    pub momentum: f64,
+    /// Whether entries that Top-K sends are cleared from the velocity.
+    pub masking: bool,
+    /// Gradients are scaled down to this norm, divided by the root of `workload.num_workers`; 0 is not at all.
+    pub clip_norm: f64,
 }
 
 impl Default for ErrorFeedback {
@@ -289,11 +339,25 @@ impl Default for ErrorFeedback {
             bound: ResidualBound::Cap,
             cap: 100.0,
             decay: 0.1,
+            momentum: 0.0,
+            masking: true,
+            clip_norm: 0.0,
         }
     }
 }
 
 impl ErrorFeedback {
+    /// Momentum correction, at each of so many workers.
+    #[must_use]
+    pub fn correction(&self, workers: u32) -> Correction {
+        let clip = self.clip_norm / f64::from(workers.max(1)).sqrt();
+        Correction {
+            momentum: self.momentum as f32,
+            masking: self.masking,
+            clip: (self.clip_norm > 0.0).then_some(clip),
+        }
+    }
+
     /// The bound on the residual; `None` with error feedback off.
     #[must_use]
     pub fn residual(&self) -> Option<Bound> {
@@ -441,6 +505,10 @@ pub struct Worker {
     pub eval_batch_size: usize,
     /// Training batches that recalibrate batch-norm statistics before an evaluation.
     pub recalibration_batches: usize,
+    /// Pushes that may be unsettled before computing waits, 1 to 16; 1 computes and pushes by turns.
+    pub pipeline_depth: u32,
+    /// SGD steps of its own that a trainer takes for each push, 1 to 1000.
+    pub local_steps: u32,
 }
 
 impl Default for Worker {
@@ -453,6 +521,8 @@ impl Default for Worker {
             give_up_after_s: 60.0,
             eval_batch_size: 512,
             recalibration_batches: 64,
+            pipeline_depth: 1,
+            local_steps: 1,
         }
     }
 }

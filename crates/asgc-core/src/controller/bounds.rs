@@ -6,7 +6,7 @@
 //! | `bits` | `min(bits + max_delta_bits, highest)` | `max(bits - max_delta_bits, lowest)` |
 //! | `s_max` | `max(s_max - max_delta_s_max, lowest)` | `min(s_max + max_delta_s_max, highest)` |
 //!
-//! Identity has no strength to move. What `adapt_compression` or `adapt_staleness` switches off stays.
+//! Identity and sign have no strength to move. What `adapt_compression` or `adapt_staleness` switches off stays.
 
 use crate::codec::Codec;
 use crate::config;
@@ -49,7 +49,7 @@ impl Bounds {
     pub fn step(&self, at: Vector, direction: Direction) -> Vector {
         let codec = match at.codec {
             _ if !self.config.adapt_compression => at.codec,
-            Codec::Identity => Codec::Identity,
+            Codec::Identity | Codec::Sign => at.codec,
             Codec::TopK(rho) => Codec::TopK(self.step_rho(rho, direction)),
             Codec::Quantize(bits) => Codec::Quantize(self.step_bits(bits, direction)),
         };

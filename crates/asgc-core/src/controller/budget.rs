@@ -60,6 +60,7 @@ pub fn choose(config: &Controller, line: &Line, (configured, at): (Codec, Codec)
     };
     match configured {
         Codec::Identity => Choice::new(at, "compression.mode is identity"),
+        Codec::Sign => Choice::new(at, "compression.mode is sign, which has no strength"),
         Codec::Quantize(_) => quantize(config, &costs, (configured, at)),
         Codec::TopK(_) => topk(config, line, &costs, (at, floor)),
     }
@@ -143,7 +144,7 @@ fn share_of(costs: &Costs, codec: Codec) -> String {
 fn rho_of(codec: Codec) -> f64 {
     match codec {
         Codec::TopK(rho) => rho.get(),
-        Codec::Identity | Codec::Quantize(_) => DENSE_RHO,
+        Codec::Identity | Codec::Quantize(_) | Codec::Sign => DENSE_RHO,
     }
 }
 

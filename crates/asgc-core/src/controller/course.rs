@@ -143,6 +143,6 @@ impl Controller {
 fn rho(codec: Codec) -> Option<f64> {
     match codec {
         Codec::TopK(rho) => Some(rho.get()),
-        Codec::Identity | Codec::Quantize(_) => None,
+        Codec::Identity | Codec::Quantize(_) | Codec::Sign => None,
     }
 }

@@ -66,7 +66,7 @@ impl Controller {
             bytes_per_s: signals.bytes_per_s,
             updates_per_s: signals.updates_per_s,
             residual_norm_var: signals.residual_norm_var,
-            compression_mode: self.configured.format().as_str().to_owned(),
+            compression_mode: self.configured.name().to_owned(),
             old_compression: before.0,
             new_compression: self.mean_strength(),
             old_s_max: before.1,
@@ -176,14 +176,14 @@ impl Controller {
     }
 
     /// Strength of the codec in force; the mean over trainers, without compression counted as 1 (32 bits), where they
-    /// differ. `None` for identity.
+    /// differ. `None` for identity and sign.
     pub(super) fn mean_strength(&self) -> Option<f64> {
         let strength = |codec: Codec| match (self.configured, codec) {
-            (Codec::Identity, _) => None,
+            (Codec::Identity | Codec::Sign, _) => None,
             (_, Codec::TopK(rho)) => Some(rho.get()),
             (_, Codec::Quantize(bits)) => Some(f64::from(bits.get())),
-            (Codec::Quantize(_), Codec::Identity) => Some(32.0),
-            (Codec::TopK(_), Codec::Identity) => Some(1.0),
+            (Codec::Quantize(_), Codec::Identity | Codec::Sign) => Some(32.0),
+            (Codec::TopK(_), Codec::Identity | Codec::Sign) => Some(1.0),
         };
         let strengths = self
             .assignments

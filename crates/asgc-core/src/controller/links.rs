@@ -2,11 +2,11 @@
 //!
 //! All of it is a fold over events. An `update` carries what its worker measured; the time between two updates of a
 //! worker is its step `T`; what is left of a step after computing, encoding, uploading and decoding is `O` of
-//! [`crate::cost`].
+//! [`crate::cost`]. With a pipeline a step is no longer the sum of these, and `O` is the round trip.
 
 use super::recent::Recent;
 use super::uplink::Uplink;
-use crate::codec::{Codec, Format};
+use crate::codec::{Codec, Form};
 use crate::cost::{Costs, Work};
 use crate::event::{Decision, Event, LinkReport, Update};
 use crate::ids::{Revision, WorkerId};
@@ -19,6 +19,7 @@ const MAX_WORKERS: usize = 4096;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Links {
     parameters: u64,
+    form: Form,
     workers: BTreeMap<WorkerId, Line>,
 }
 
@@ -26,11 +27,14 @@ impl Links {
     /// Takes one more event.
     pub fn fold(&mut self, event: &Event) {
         match event {
-            Event::RunStart(start) => self.parameters = start.parameters,
+            Event::RunStart(start) => {
+                let form = start.config.as_ref().map(|config| config.compression.form());
+                (self.parameters, self.form) = (start.parameters, form.unwrap_or_default());
+            }
             Event::Update(update) => {
-                let parameters = self.parameters;
+                let model = (self.parameters, self.form);
                 if let Some(line) = self.line_mut(update.worker_id) {
-                    line.update(update, parameters);
+                    line.update(update, model);
                 }
             }
             // The time away is no step.
@@ -88,6 +92,9 @@ impl Counts {
 pub struct Line {
     window: Counts,
     parameters: u64,
+    form: Form,
+    /// Of its pipeline.
+    depth: u32,
     /// The revision that its last push was encoded under.
     confirmed: Revision,
     /// When its last push was decided.
@@ -120,8 +127,9 @@ impl Timings {
 }
 
 impl Line {
-    fn update(&mut self, update: &Update, parameters: u64) {
-        self.parameters = parameters;
+    fn update(&mut self, update: &Update, model: (u64, Form)) {
+        (self.parameters, self.form) = model;
+        self.depth = update.pipeline_depth;
         self.confirmed = update.controls_revision;
         self.window.pushes += 1;
         self.window.rejected += u64::from(update.decision == Decision::Rejected);
@@ -134,7 +142,7 @@ impl Line {
         self.compute_s.add(update.compute_s.max(0.0));
         self.staleness.add(update.staleness.0 as f64);
         let timings = match update.compression_mode {
-            Some(Format::Identity) => &mut self.dense,
+            Some(format) if format.is_dense() => &mut self.dense,
             _ => &mut self.compressed,
         };
         timings.encode_s.add(update.encode_s.max(0.0));
@@ -159,6 +167,10 @@ impl Line {
         };
         let step_s = update.elapsed_s - last_at;
         self.step_s.add(step_s);
+        if update.pipeline_depth > 1 {
+            // What else there is to a step is done beside it.
+            return self.other_s.add(update.rtt_s.unwrap_or(0.0));
+        }
         if let Some(goodput) = self.uplink.goodput() {
             let upload_s = update.received_bytes as f64 / goodput;
             let known = update.compute_s + update.encode_s + update.decode_s + upload_s;
@@ -183,11 +195,13 @@ impl Line {
     pub fn costs(&self) -> Option<Costs> {
         Some(Costs {
             parameters: self.parameters,
+            form: self.form,
             compute_s: self.compute_s.median()?,
             other_s: self.other_s.median()?,
             goodput_bytes_per_s: self.uplink.goodput()?,
             dense: self.dense.work(),
             compressed: self.compressed.work(),
+            depth: self.depth.max(1),
         })
     }
 
@@ -216,7 +230,7 @@ impl Line {
         let step_s = self.step_s.median()?;
         let work = match codec {
             Codec::Identity => costs.dense,
-            Codec::TopK(_) | Codec::Quantize(_) => costs.compressed,
+            Codec::TopK(_) | Codec::Quantize(_) | Codec::Sign => costs.compressed,
         };
         Some(LinkReport {
             goodput_bytes_per_s: costs.goodput_bytes_per_s,
@@ -232,6 +246,7 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::Format;
     use crate::controller::tests::{changed, update};
     use crate::ids::Density;
 
@@ -282,6 +297,28 @@ mod tests {
         assert_eq!((report.step_s, report.comm_share), (2.0, 0.25));
         let half = line.report(Codec::TopK(Density::new(0.5).unwrap())).unwrap();
         assert_eq!(half.encode_s, 0.0, "never measured");
+    }
+
+    #[test]
+    fn with_a_pipeline_a_step_is_not_the_sum_of_its_parts() {
+        let mut links = line(0);
+        links.parameters = 1_000_000;
+        for push in 0..10 {
+            // 1 s of computing, beside which 0.5 s of uploading is done.
+            links.fold(&changed(update(push, 4_000_000, push as f64), |update| {
+                update.compression_mode = Some(Format::Identity);
+                (update.compute_s, update.pipeline_depth) = (1.0, 2);
+                (update.upload_bytes, update.upload_s) = (Some(4_000_000), Some(0.5));
+                update.rtt_s = Some(0.01);
+            }));
+        }
+        let costs = links.get(WorkerId(0)).and_then(Line::costs).unwrap();
+        assert_eq!((costs.depth, costs.other_s), (2, 0.01));
+        assert_eq!(
+            (costs.step_s(Codec::Identity), costs.comm_share(Codec::Identity)),
+            (1.0, 0.0)
+        );
+        assert!(costs.bears_dense(0.01));
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(super) fn update(staleness: u64, payload_bytes: u64, elapsed_s: f64) -> Even
         rtt_s: None,
         upload_bytes: None,
         upload_s: None,
+        pipeline_depth: 1,
         pull_held_s: 0.0,
         elapsed_s,
     })

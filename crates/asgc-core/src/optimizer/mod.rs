@@ -4,4 +4,4 @@ mod schedule;
 mod sgd;
 
 pub use schedule::Schedule;
-pub use sgd::Sgd;
+pub use sgd::{Moved, Sgd, Target};

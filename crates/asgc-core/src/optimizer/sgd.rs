@@ -15,6 +15,30 @@ use crate::config::Config;
 use crate::ids::Version;
 use crate::parameters::Parameters;
 
+/// What an update moves.
+#[derive(Debug)]
+pub struct Target<'a> {
+    /// The parameters.
+    pub theta: &'a mut Parameters,
+    /// A flat vector that makes the same steps: what the trainers' view lacks.
+    pub shadow: Option<&'a mut [f32]>,
+}
+
+impl<'a> From<&'a mut Parameters> for Target<'a> {
+    fn from(theta: &'a mut Parameters) -> Self {
+        Self { theta, shadow: None }
+    }
+}
+
+/// What an update did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moved {
+    /// The learning rate.
+    pub lr: f64,
+    /// Where all that happened was `theta += factor * D(push)`, push by push, in order: the factor.
+    pub factor: Option<f32>,
+}
+
 /// The optimizer and its state.
 #[derive(Debug, Clone)]
 pub struct Sgd {
@@ -24,7 +48,7 @@ pub struct Sgd {
     weight_decay: f32,
     /// `m`, flat; empty without momentum.
     velocity: Vec<f32>,
-    /// The dense gradient of one update, where one is needed.
+    /// A chunk of one update's gradient.
     gradient: Vec<f32>,
 }
 
@@ -42,71 +66,82 @@ impl Sgd {
         }
     }
 
-    /// Applies one push with weight `w` to the parameters at version `v`; returns the rate used.
-    pub fn apply(&mut self, theta: &mut Parameters, push: &CheckedPayload, w: f64, v: Version) -> f64 {
+    /// Applies one push with weight `w` at version `v`.
+    pub fn apply(&mut self, target: Target<'_>, push: &CheckedPayload, w: f64, v: Version) -> Moved {
         let lr = self.schedule.at(v);
         if self.is_plain() {
-            theta.add_scaled(-(lr * w) as f32, push);
-        } else {
-            self.gradient.clear();
-            self.gradient.resize(push.parameters(), 0.0);
-            push.add_scaled_to(w as f32, &mut self.gradient);
-            self.step_dense(theta, lr as f32);
+            return step_plain(target, &[push], (lr, w));
         }
-        lr
+        self.step_dense(target, &[push], (lr as f32, w as f32));
+        Moved { lr, factor: None }
     }
 
-    /// Applies the mean of `pushes` to the parameters at version `v`; returns the rate used.
-    pub fn apply_mean<'a>(
-        &mut self,
-        theta: &mut Parameters,
-        pushes: impl ExactSizeIterator<Item = &'a CheckedPayload>,
-        v: Version,
-    ) -> f64 {
+    /// Applies the mean of `pushes` at version `v`.
+    pub fn apply_mean(&mut self, target: Target<'_>, pushes: &[&CheckedPayload], v: Version) -> Moved {
         let lr = self.schedule.at(v);
-        let share = 1.0 / pushes.len().max(1) as f32;
-        self.gradient.clear();
-        for push in pushes {
-            self.gradient.resize(push.parameters(), 0.0);
-            push.add_scaled_to(1.0, &mut self.gradient);
+        let share = 1.0 / pushes.len().max(1) as f64;
+        if self.is_plain() {
+            return step_plain(target, pushes, (lr, share));
         }
-        self.gradient.iter_mut().for_each(|g| *g *= share);
-        self.step_dense(theta, lr as f32);
-        lr
+        self.step_dense(target, pushes, (lr as f32, share as f32));
+        Moved { lr, factor: None }
     }
 
     fn is_plain(&self) -> bool {
         self.momentum == 0.0 && self.weight_decay == 0.0
     }
 
-    fn step_dense(&mut self, theta: &mut Parameters, lr: f32) {
+    /// `g` is the sum of `pushes` times `w`; a chunk of it at a time, so that no whole gradient is ever held.
+    fn step_dense(&mut self, target: Target<'_>, pushes: &[&CheckedPayload], (lr, w): (f32, f32)) {
+        let Target { theta, mut shadow } = target;
         let (mu, wd, nesterov) = (self.momentum, self.weight_decay, self.nesterov);
         if mu > 0.0 {
-            self.velocity.resize(self.gradient.len(), 0.0);
+            self.velocity.resize(theta.len(), 0.0);
         }
-        let (gradient, velocity) = (&self.gradient, &mut self.velocity);
+        let Self {
+            gradient, velocity, ..
+        } = self;
         theta.for_each_mut(|start, theta| {
-            let gradient = &gradient[start..start + theta.len()];
-            if mu == 0.0 {
-                theta
-                    .iter_mut()
-                    .zip(gradient)
-                    .for_each(|(t, &g)| *t -= lr * decayed(g, wd, *t));
-                return;
+            let range = start..start + theta.len();
+            gradient.clear();
+            gradient.resize(theta.len(), 0.0);
+            pushes
+                .iter()
+                .for_each(|push| push.add_scaled_within(w, start, gradient));
+            // In place: from the gradient to the step.
+            if wd != 0.0 {
+                let decay = gradient.iter_mut().zip(&*theta);
+                decay.for_each(|(g, &t)| *g += wd * t);
             }
-            let velocity = &mut velocity[start..start + theta.len()];
-            for ((t, &g), m) in theta.iter_mut().zip(gradient).zip(velocity) {
-                let g = decayed(g, wd, *t);
-                *m = mu * *m + g;
-                *t -= lr * if nesterov { g + mu * *m } else { *m };
+            if mu > 0.0 {
+                for (g, m) in gradient.iter_mut().zip(&mut velocity[range.clone()]) {
+                    *m = mu * *m + *g;
+                    *g = if nesterov { *g + mu * *m } else { *m };
+                }
+            }
+            let step = |values: &mut [f32]| values.iter_mut().zip(&*gradient).for_each(|(t, g)| *t -= lr * g);
+            step(theta);
+            if let Some(shadow) = &mut shadow {
+                step(&mut shadow[range]);
             }
         });
     }
 }
 
-/// `g + wd * theta`, leaving `g` untouched to the bit without decay.
-fn decayed(g: f32, wd: f32, theta: f32) -> f32 {
-    if wd == 0.0 { g } else { g + wd * theta }
+/// `theta += factor * D(push)` for each push, with the factor `-lr * w`.
+fn step_plain(target: Target<'_>, pushes: &[&CheckedPayload], (lr, w): (f64, f64)) -> Moved {
+    let factor = -(lr * w) as f32;
+    let Target { theta, mut shadow } = target;
+    for push in pushes {
+        theta.add_scaled(factor, push);
+        if let Some(shadow) = &mut shadow {
+            push.add_scaled_to(factor, shadow);
+        }
+    }
+    Moved {
+        lr,
+        factor: Some(factor),
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +172,7 @@ mod tests {
         let mut sgd = Sgd::new(&config);
         let mut theta = Parameters::new(&[1.0, 1.0], 1);
         for v in 0..3 {
-            sgd.apply(&mut theta, &push(&[1.0, -2.0]), 1.0, Version(v));
+            sgd.apply((&mut theta).into(), &push(&[1.0, -2.0]), 1.0, Version(v));
         }
         theta.to_vec()
     }
@@ -169,7 +204,7 @@ mod tests {
         let mut theta = Parameters::new(&[0.0], 1);
         let mut config = Config::default();
         config.workload.lr = 0.5;
-        Sgd::new(&config).apply(&mut theta, &push(&[1.0]), 0.5, Version(0));
+        Sgd::new(&config).apply((&mut theta).into(), &push(&[1.0]), 0.5, Version(0));
         assert_eq!(theta.to_vec(), [-0.25]);
     }
 
@@ -181,9 +216,28 @@ mod tests {
             config.optimizer.momentum = momentum;
             let start = Parameters::new(&[0.3, 1.7, -2.9, 1e-30], 3);
             let (mut one, mut mean) = (start.clone(), start);
-            Sgd::new(&config).apply(&mut one, &gradient, 1.0, Version(0));
-            Sgd::new(&config).apply_mean(&mut mean, std::iter::once(&gradient), Version(0));
+            Sgd::new(&config).apply((&mut one).into(), &gradient, 1.0, Version(0));
+            Sgd::new(&config).apply_mean((&mut mean).into(), &[&gradient], Version(0));
             assert_eq!(one.to_vec(), mean.to_vec());
+        }
+    }
+
+    #[test]
+    fn a_shadow_makes_the_same_steps() {
+        for (momentum, weight_decay) in [(0.0, 0.0), (0.9, 0.0), (0.0, 0.1), (0.9, 0.1)] {
+            let mut config = Config::default();
+            (config.optimizer.momentum, config.optimizer.weight_decay) = (momentum, weight_decay);
+            let mut sgd = Sgd::new(&config);
+            let start = [0.5, -1.5, 2.0];
+            let (mut theta, mut shadow) = (Parameters::new(&start, 2), start);
+            for v in 0..3 {
+                let target = Target {
+                    theta: &mut theta,
+                    shadow: Some(&mut shadow),
+                };
+                sgd.apply(target, &push(&[0.25, 0.5, -1.0]), 0.5, Version(v));
+            }
+            assert_eq!(theta.to_vec(), shadow);
         }
     }
 
@@ -193,7 +247,7 @@ mod tests {
         let mut config = Config::default();
         config.workload.lr = 1.0;
         let pushes = [push(&[1.0, 0.0]), push(&[3.0, -4.0])];
-        Sgd::new(&config).apply_mean(&mut theta, pushes.iter(), Version(0));
+        Sgd::new(&config).apply_mean((&mut theta).into(), &pushes.each_ref(), Version(0));
         assert_eq!(theta.to_vec(), [-2.0, 2.0]);
     }
 }

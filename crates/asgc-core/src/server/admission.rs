@@ -6,6 +6,7 @@ use super::{Phase, Server};
 use crate::config::{Mode, Role};
 use crate::event::{Event, Join, Leave};
 use crate::ids::WorkerId;
+use crate::initial::{Digest, Recipe};
 use crate::layout::Layout;
 use std::sync::Arc;
 
@@ -85,6 +86,9 @@ impl Server {
             Role::Trainer => None,
         };
         self.take_layout(joining.layout);
+        if let Some(recipe) = joining.recipe.filter(|_| worker.is_some()) {
+            self.draw_parameters(&recipe);
+        }
         let seat = Seat {
             role: joining.role,
             worker,
@@ -110,6 +114,7 @@ impl Server {
             worker,
             generation: self.generation,
             needs_parameters,
+            initial: self.drawn,
         };
         out.push(Action::Admit { session, admission });
         self.bring_up_to_date(session, worker, out);
@@ -141,6 +146,16 @@ impl Server {
         self.layout.get_or_insert_with(|| Arc::new(layout));
     }
 
+    /// Draws the first parameters, where there are none and nobody was asked for them.
+    fn draw_parameters(&mut self, recipe: &Recipe) {
+        let Some(layout) = self.layout.clone() else { return };
+        if self.parameters.is_none() && self.members.initialiser.is_none() {
+            let values = recipe.draw(&layout, self.config.run.seed);
+            self.drawn = Some(Digest::of(&values));
+            self.parameters = Some(self.chunked(&values));
+        }
+    }
+
     pub(super) fn join_event(&self, seat: &Seat) -> Join {
         Join {
             worker_id: seat.worker,
@@ -160,6 +175,10 @@ impl Server {
     ) {
         if !self.unseat(session, reason, frames, out) {
             return;
+        }
+        if self.phase == Phase::Gathering && self.members.is_empty() && self.drawn.take().is_some() {
+            // They are of the layout that nobody vouches for any more.
+            self.parameters = None;
         }
         if self.phase == Phase::Gathering && self.parameters.is_none() {
             self.ask_another(out);

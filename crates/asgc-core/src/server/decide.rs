@@ -7,6 +7,7 @@ use crate::config::Mode;
 use crate::event::{Event, RejectReason, Update};
 use crate::ids::{Staleness, Version, WorkerId};
 use crate::push::{PushHeader, Verdict};
+use crate::worker::MAX_IN_FLIGHT;
 
 /// What the header alone says.
 enum Outlook {
@@ -116,11 +117,13 @@ impl Server {
                 let Some(parameters) = &mut self.parameters else {
                     return;
                 };
-                let lr = self.optimizer.apply(parameters, payload, weight, self.version);
+                let target = Self::target(parameters, &mut self.downlink);
+                let moved = self.optimizer.apply(target, payload, weight, self.version);
                 self.version = self.version.next();
                 self.tally.applied += 1;
+                self.note_update(moved, std::iter::once((worker, &*pushed)));
                 let verdict = Verdict::applied(weight, tau, self.version);
-                self.settle(worker, header, Ruling::applied(verdict, lr, &pushed), out);
+                self.settle(worker, header, Ruling::applied(verdict, moved.lr, &pushed), out);
                 self.after_update(out);
             }
         }
@@ -198,8 +201,8 @@ impl Server {
         let session = trainer.session;
         if self.began.is_some() && verdict.reason != Some(RejectReason::Stopped) {
             let held = session
-                .and_then(|session| self.members.seat(session))
-                .map(|seat| seat.held);
+                .and_then(|session| self.members.seat_mut(session))
+                .map(|seat| std::mem::take(&mut seat.held));
             let update = Update {
                 pull_held_s: held.unwrap_or_default().as_secs_f64(),
                 ..update_event(worker, header, &ruling, elapsed_s)
@@ -250,6 +253,7 @@ fn update_event(worker: WorkerId, header: &PushHeader, ruling: &Ruling, elapsed_
         rtt_s: measured.link.map(|link| link.rtt_s),
         upload_bytes: measured.link.map(|link| link.upload_bytes),
         upload_s: measured.link.map(|link| link.upload_s),
+        pipeline_depth: measured.pipeline_depth.clamp(1, MAX_IN_FLIGHT as u32),
         pull_held_s: 0.0,
         elapsed_s,
     }

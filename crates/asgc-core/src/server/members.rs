@@ -25,7 +25,7 @@ pub(super) struct Seat {
     pub(super) rejoined: bool,
     /// A pull without an answer yet.
     pub(super) waiting: Option<Waiting>,
-    /// How long the last answered pull was held while the run was on.
+    /// How long pulls were held since the last push was decided, while the run was on.
     pub(super) held: Duration,
     /// Trainer: the base of a push whose header was welcomed and whose payload is on its way.
     pub(super) announced: Option<Version>,

@@ -2,8 +2,10 @@
 
 use crate::codec::CheckedPayload;
 use crate::config::Role;
+use crate::downlink::Delta;
 use crate::event::{Control, Event, Operator};
 use crate::ids::{Generation, Incarnation, PushId, Version, WorkerId};
+use crate::initial::{Digest, Recipe};
 use crate::layout::Layout;
 use crate::parameters::Chunk;
 use crate::push::{Controls, PushHeader, Verdict};
@@ -39,6 +41,8 @@ pub struct Joining {
     pub layout: Layout,
     /// What it calls itself.
     pub name: String,
+    /// How its model starts, if that can be drawn.
+    pub recipe: Option<Recipe>,
 }
 
 /// A wish for parameters.
@@ -160,6 +164,8 @@ pub struct Admission {
     pub generation: Generation,
     /// Whether it is to send initial parameters.
     pub needs_parameters: bool,
+    /// Whoever draws values of this digest holds version 0.
+    pub initial: Option<Digest>,
 }
 
 /// Why somebody may not join or stay.
@@ -207,7 +213,11 @@ pub enum Answer {
         version: Version,
         /// The values.
         chunks: Vec<Chunk>,
+        /// The values travel as bfloat16.
+        rounded: bool,
     },
+    /// What leads from the worker's version to a newer one.
+    Delta(Delta),
     /// The worker's version is current.
     Unchanged {
         /// The server's life.

@@ -6,6 +6,7 @@
 //! | `members` | who is there: sessions, trainers, evaluators |
 //! | `admission` | who may join, under which identity |
 //! | `decide` | what a push is worth; applies it |
+//! | `downlink` | what a pull is answered with |
 //! | `control` | when compression and the staleness bound change, and who is told |
 //! | `ledger` | the verdicts given to each worker, so that a repeated push gets the one it had |
 //! | `pull` | which pulls are answered, and which wait (the consistency modes) |
@@ -16,6 +17,7 @@
 mod admission;
 mod control;
 mod decide;
+mod downlink;
 mod ledger;
 mod members;
 pub mod message;
@@ -37,10 +39,12 @@ use crate::controller::Controller;
 use crate::controller::report::Report;
 use crate::event::{Event, RunStart};
 use crate::ids::{Generation, Version};
+use crate::initial::Digest;
 use crate::layout::Layout;
 use crate::optimizer::Sgd;
 use crate::parameters::Parameters;
 use crate::staleness::Policy;
+use downlink::Downlink;
 use members::Members;
 use round::Round;
 use std::sync::Arc;
@@ -69,6 +73,9 @@ pub struct Server {
     /// The layout came with initial parameters and has the order of a file, not yet that of a model.
     order_open: bool,
     parameters: Option<Parameters>,
+    /// Version 0 was drawn, and this is its digest.
+    drawn: Option<Digest>,
+    downlink: Downlink,
     version: Version,
     members: Members,
     round: Round,
@@ -80,7 +87,7 @@ pub struct Server {
 
 impl Server {
     /// A server for a checked configuration. `epoch_unix_s` is the Unix time at `now = 0`. Without
-    /// `initial` parameters the first trainer is asked for them; with them, the first to join says in which
+    /// `initial` parameters those are drawn that the first trainer has a recipe for, or it is asked for them; with them, the first to join says in which
     /// order its model has the tensors.
     #[must_use]
     pub fn new(
@@ -103,6 +110,8 @@ impl Server {
             layout: None,
             order_open: initial.is_some(),
             parameters: None,
+            drawn: None,
+            downlink: Downlink::Snapshot,
             version: Version(0),
             members: Members::default(),
             round: Round::default(),
@@ -220,6 +229,7 @@ impl Server {
             return;
         }
         self.phase = Phase::Running;
+        self.open_downlink();
         self.began = Some(self.now);
         self.log(Event::RunStart(self.run_start()), out);
         let joined = self

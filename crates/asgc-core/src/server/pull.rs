@@ -17,6 +17,7 @@ use super::members::{Owed, Seat, Waiting};
 use super::message::{Action, Answer, Pull, Refusal, SessionId};
 use super::{Evaluation, Phase, Server};
 use crate::config::{Mode, Role};
+use crate::downlink::Delta;
 use crate::event::{Eval, Event};
 use crate::ids::Version;
 use std::time::Duration;
@@ -47,14 +48,16 @@ impl Server {
         };
         let answer = match seat.role {
             Role::Trainer => self.answer_trainer(seat, pull),
-            Role::Evaluator => self.answer_evaluator(seat),
+            Role::Evaluator => self.answer_evaluator(seat, pull),
         };
         let Some(answer) = answer else { return };
         let owed = match (seat.role, &answer) {
-            (Role::Evaluator, &Answer::Snapshot { version, .. }) => Some(Owed {
-                version,
-                elapsed_s: self.elapsed_s(),
-            }),
+            (Role::Evaluator, &(Answer::Snapshot { version, .. } | Answer::Delta(Delta { version, .. }))) => {
+                Some(Owed {
+                    version,
+                    elapsed_s: self.elapsed_s(),
+                })
+            }
             _ => None,
         };
         // Before the run began nobody waited for a consistency mode.
@@ -63,7 +66,7 @@ impl Server {
             .map_or(Duration::ZERO, |began| self.now.saturating_sub(since.max(began)));
         if let Some(seat) = self.members.seat_mut(session) {
             seat.waiting = None;
-            seat.held = held;
+            seat.held += held;
             seat.given = owed.map(|owed| owed.version).or(seat.given);
             seat.owed = owed.or(seat.owed);
         }
@@ -75,15 +78,15 @@ impl Server {
     }
 
     fn answer_trainer(&self, seat: &Seat, pull: Pull) -> Option<Answer> {
-        let current = pull.known == Some((self.generation, self.version));
+        let current = pull.known == Some((self.generation, self.offered()));
         match &self.phase {
             Phase::Gathering => None,
             Phase::Running if self.must_wait(seat, current) => None,
             Phase::Running if current => Some(Answer::Unchanged {
                 generation: self.generation,
-                version: self.version,
+                version: self.offered(),
             }),
-            Phase::Running => self.snapshot(),
+            Phase::Running => self.newer(seat, pull),
             Phase::Draining { reason, .. } => Some(Answer::Stop {
                 reason: reason.clone(),
             }),
@@ -113,12 +116,12 @@ impl Server {
         }
     }
 
-    fn answer_evaluator(&self, seat: &Seat) -> Option<Answer> {
+    fn answer_evaluator(&self, seat: &Seat, pull: Pull) -> Option<Answer> {
         match &self.phase {
             Phase::Gathering => None,
-            Phase::Running if self.version >= self.next_eval => self.snapshot(),
+            Phase::Running if self.version >= self.next_eval => self.newer(seat, pull),
             // It lost the parameters with its connection.
-            Phase::Running if seat.owed.is_some() && seat.given.is_none() => self.snapshot(),
+            Phase::Running if seat.owed.is_some() && seat.given.is_none() => self.newer(seat, pull),
             Phase::Running => None,
             Phase::Draining { reason, .. } => {
                 let reported = self
@@ -130,22 +133,13 @@ impl Server {
                     true => Some(Answer::Stop {
                         reason: reason.clone(),
                     }),
-                    false => self.snapshot(),
+                    false => self.newer(seat, pull),
                 }
             }
             Phase::Finished => Some(Answer::Stop {
                 reason: "the run is over".into(),
             }),
         }
-    }
-
-    fn snapshot(&self) -> Option<Answer> {
-        let chunks = self.parameters.as_ref()?.snapshot();
-        Some(Answer::Snapshot {
-            generation: self.generation,
-            version: self.version,
-            chunks,
-        })
     }
 
     /// An evaluator's report: logged, and read by the stopping rule.

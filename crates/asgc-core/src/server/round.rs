@@ -64,11 +64,11 @@ impl Server {
             return;
         };
         // In order of worker ids, so that the sum does not depend on who came first.
-        let lr = self
-            .optimizer
-            .apply_mean(parameters, payloads.into_iter(), self.version);
+        let target = Self::target(parameters, &mut self.downlink);
+        let moved = self.optimizer.apply_mean(target, &payloads, self.version);
         self.version = self.version.next();
         self.tally.applied += 1;
+        self.note_update(moved, held.iter().map(|(&worker, pushed)| (worker, &**pushed)));
         let weight = 1.0 / held.len() as f64;
         for (worker, pushed) in held {
             // The push counts in full; its weight in the mean says nothing about staleness.
@@ -76,7 +76,12 @@ impl Server {
                 weight,
                 ..Verdict::applied(1.0, Staleness(0), self.version)
             };
-            self.settle(worker, &pushed.header, Ruling::applied(verdict, lr, &pushed), out);
+            self.settle(
+                worker,
+                &pushed.header,
+                Ruling::applied(verdict, moved.lr, &pushed),
+                out,
+            );
         }
         self.after_update(out);
     }

@@ -4,16 +4,23 @@
 //! push back into the residual; so does a server that has lost its memory (a new generation). After a
 //! reconnect to the same life of the server the undecided pushes are sent again, under their old ids.
 
+mod pipeline;
+mod replays;
 #[cfg(test)]
 mod tests;
 
-use crate::codec::{Codec, NonFinite};
-use crate::config::Config;
+pub use pipeline::Pipeline;
+pub use replays::Unusable;
+
+use crate::codec::{Codec, Encoder, Form, NonFinite, Warmup};
+use crate::config::{Config, DownlinkMode};
 use crate::event::{Decision, RejectReason};
 use crate::feedback::{Bound, Compressor};
 use crate::ids::{Generation, OutOfRange, PushId, Revision, Version, WorkerId};
 use crate::layout::Layout;
+use crate::momentum::Correction;
 use crate::push::{Controls, Measured, Push, PushHeader, Verdict};
+use replays::Replays;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,10 +32,18 @@ pub const MAX_IN_FLIGHT: usize = 16;
 pub struct Settings {
     /// The codec to start with.
     pub codec: Codec,
+    /// How payloads are written.
+    pub form: Form,
+    /// How the density begins.
+    pub warmup: Option<Warmup>,
+    /// Momentum correction.
+    pub correction: Correction,
     /// Keep what compression leaves out, and how much of it at most; `None` is no error feedback.
     pub error_feedback: Option<Bound>,
     /// Put back the share that attenuation left out.
     pub reclaim: bool,
+    /// Keep applied pushes until their updates are pulled: deltas name them.
+    pub replays: bool,
     /// Drives stochastic rounding.
     pub seed: u64,
 }
@@ -44,8 +59,12 @@ impl Settings {
     pub fn new(config: &Config) -> Result<Self, OutOfRange> {
         Ok(Self {
             codec: config.compression.codec()?,
+            form: config.compression.form(),
+            warmup: config.compression.warmup(),
+            correction: config.error_feedback.correction(config.workload.num_workers),
             error_feedback: config.error_feedback.residual(),
             reclaim: config.staleness.reclaim,
+            replays: config.downlink.mode == DownlinkMode::Delta,
             seed: config.run.seed,
         })
     }
@@ -63,7 +82,7 @@ impl Settings {
 }
 
 /// Something happened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub enum Input<'a> {
     /// The server let the worker in: for the first time, or again.
     Joined {
@@ -72,8 +91,8 @@ pub enum Input<'a> {
     },
     /// A gradient was computed.
     Gradient {
-        /// Flat, in layout order.
-        gradient: &'a [f32],
+        /// Flat, in layout order. Taken in exchange for another of the same length, whose contents mean nothing.
+        gradient: &'a mut Vec<f32>,
         /// The version of the parameters that it was computed from, and the life that belongs to.
         base: (Generation, Version),
         /// What was measured; the residual norm is filled in here.
@@ -121,6 +140,7 @@ pub struct Worker {
     generation: Option<Generation>,
     last_push: PushId,
     in_flight: BTreeMap<PushId, Push>,
+    replays: Replays,
     /// The last verdict refused a push for being late: the next one asks before it sends its payload.
     asks_first: bool,
 }
@@ -130,12 +150,17 @@ impl Worker {
     #[must_use]
     pub fn new(layout: Arc<Layout>, settings: Settings) -> Self {
         Self {
-            compressor: Compressor::new(layout, settings.error_feedback, settings.seed),
+            compressor: Compressor::new(
+                Encoder::new(layout, settings.seed).with_form(settings.form),
+                settings.error_feedback,
+            )
+            .with_correction(settings.correction),
             controls: starting(&settings),
             settings,
             generation: None,
             last_push: PushId(0),
             in_flight: BTreeMap::new(),
+            replays: Replays::default(),
             asks_first: false,
         }
     }
@@ -215,6 +240,7 @@ impl Worker {
         if self.generation.replace(generation) != Some(generation) {
             // Another life counts its revisions anew, and says so if it is past the first.
             self.controls = starting(&self.settings);
+            self.replays.clear();
         }
         self.put_back_where(
             |push| push.header.generation != generation,
@@ -227,13 +253,18 @@ impl Worker {
 
     fn gradient(
         &mut self,
-        gradient: &[f32],
+        gradient: &mut Vec<f32>,
         (generation, base): (Generation, Version),
         measured: Measured,
         out: &mut Vec<Action>,
     ) {
         let id = self.last_push.next();
-        match self.compressor.compress(gradient, self.controls.codec, id.0) {
+        let codec = self.controls.codec;
+        let codec = self
+            .settings
+            .warmup
+            .map_or(codec, |warmup| warmup.at(base, codec));
+        match self.compressor.compress(gradient, codec, id.0) {
             Err(unfit) => out.push(Action::Unfit(unfit)),
             Ok(payload) => {
                 let header = PushHeader {
@@ -276,6 +307,9 @@ impl Worker {
             }
             Decision::Downweighted => {}
             Decision::Rejected => self.compressor.reject(&push.payload),
+        }
+        if self.settings.replays && verdict.decision != Decision::Rejected {
+            self.replays.keep(id, verdict.version, push.payload);
         }
         self.asks_first = matches!(verdict.reason, Some(RejectReason::Stale | RejectReason::Late));
         out.push(Action::Settled { push: id, verdict });

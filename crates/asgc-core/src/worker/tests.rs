@@ -15,9 +15,13 @@ impl Bench {
             shape: vec![2],
         };
         let mut settings = Settings {
+            form: Form::default(),
+            warmup: None,
+            correction: Correction::default(),
             codec: Codec::TopK(Density::new(0.5).unwrap()),
             error_feedback: Some(Bound::None),
             reclaim: false,
+            replays: false,
             seed: 0,
         };
         change(&mut settings);
@@ -38,7 +42,7 @@ impl Bench {
 
     fn try_gradient(&mut self, gradient: [f32; 2]) -> Vec<Action> {
         self.does(Input::Gradient {
-            gradient: &gradient,
+            gradient: &mut gradient.to_vec(),
             base: (LIFE, Version(3)),
             measured: Measured {
                 loss: 0.5,

@@ -12,7 +12,9 @@
 //! 4. The version rises by exactly one with each applied push (with each round, in sync mode), and the log
 //!    alone gives all versions and, with the payloads, the parameters; these are always finite.
 //! 5. A push has the compression that the log says was in force at the revision it names.
-//! 6. The same history gives the same log, byte for byte.
+//! 6. A worker that holds a version holds the parameters that the server had at that version, to the bit, by whatever
+//!    snapshots and deltas it came there. With a lossy downlink all who hold a version hold the same, to rounding.
+//! 7. The same history gives the same log, byte for byte.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,8 +25,8 @@
 mod simulation;
 mod site;
 
-use asgc_core::codec::Codec;
-use asgc_core::config::Mode;
+use asgc_core::codec::{Codec, Form, Scope, Values};
+use asgc_core::config::{DownlinkMode, Mode};
 use asgc_core::event::{Decision, Event, Update};
 use asgc_core::ids::{Bits, Density, Generation, Revision};
 use proptest::prelude::*;
@@ -57,13 +59,40 @@ fn setting() -> impl Strategy<Value = Setting> {
         Just(Codec::Identity),
         Just(Codec::TopK(Density::new(0.3).unwrap())),
         Just(Codec::Quantize(Bits::new(3).unwrap())),
+        Just(Codec::Sign),
     ];
-    (mode, codec, any::<bool>(), any::<bool>()).prop_map(|(mode, codec, reclaim, adaptive)| Setting {
-        mode,
-        codec,
-        reclaim,
-        adaptive,
+    let form = (any::<bool>(), any::<bool>(), any::<bool>());
+    let downlink = prop_oneof![
+        1 => Just(DownlinkMode::Snapshot),
+        3 => Just(DownlinkMode::Delta),
+        1 => Just(DownlinkMode::Lossy),
+    ];
+    let switches = (any::<bool>(), any::<bool>());
+    (mode, (codec, form), switches, downlink).prop_map(|(mode, coding, (reclaim, adaptive), downlink)| {
+        Setting {
+            downlink,
+            mode,
+            codec: coding.0,
+            form: form_of(coding.0, coding.1),
+            reclaim,
+            adaptive,
+        }
     })
+}
+
+/// A form that goes with the codec.
+fn form_of(codec: Codec, (packed, rounded, whole): (bool, bool, bool)) -> Form {
+    let values = match codec {
+        Codec::Identity if rounded => Values::Bf16,
+        Codec::TopK(_) if packed && rounded => Values::Int8,
+        _ => Values::F32,
+    };
+    let scope = if whole { Scope::Model } else { Scope::Tensor };
+    Form {
+        values,
+        packed,
+        scope,
+    }
 }
 
 /// Starts with everybody there; ends with everybody stopped.
@@ -75,6 +104,7 @@ fn run(setting: Setting, steps: &[Step]) -> Simulation {
         let theta = simulation.server.parameters().unwrap().to_vec();
         assert!(theta.iter().all(|value| value.is_finite()), "{theta:?}");
         assert_log_gives_versions(&simulation, setting.mode);
+        assert_workers_hold_versions(&mut simulation);
     }
     simulation.finish();
     simulation
@@ -101,6 +131,27 @@ fn assert_log_gives_versions(simulation: &Simulation, mode: Mode) {
         assert_eq!(update.version.0, pushes.div_ceil(pushes_a_version), "{update:?}");
     }
     assert_eq!(simulation.server.version().0 * pushes_a_version, pushes);
+}
+
+/// Statement 6.
+fn assert_workers_hold_versions(simulation: &mut Simulation) {
+    let lossy = simulation.setting.downlink == DownlinkMode::Lossy;
+    let Simulation {
+        sites,
+        versions,
+        views,
+        ..
+    } = simulation;
+    for site in sites {
+        let Some(at) = site.base else { continue };
+        if !lossy {
+            assert_eq!(&site.theta, &versions[&at], "{at:?}");
+            continue;
+        }
+        let view = views.entry(at).or_insert_with(|| site.theta.clone());
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4;
+        assert!(site.theta.iter().zip(&*view).all(near), "{at:?}");
+    }
 }
 
 /// Statement 4, the parameters: an oracle in f64 that knows the log and the payloads.
@@ -206,7 +257,9 @@ fn assert_compressed_as_told(simulation: &Simulation, codec: Codec) {
                         (Codec::Quantize(_), Some(bits)) => Codec::Quantize(Bits::new(bits as u8).unwrap()),
                         (start, _) => start,
                     };
-                    assert_eq!(update.payload_bytes, codec.payload_bytes(&simulation.layout));
+                    if simulation.setting.form == Form::default() {
+                        assert_eq!(update.payload_bytes, codec.payload_bytes(&simulation.layout));
+                    }
                 }
                 _ => {}
             }
@@ -259,7 +312,9 @@ fn a_push_applied_by_a_life_that_could_not_report_is_put_back() {
     let setting = Setting {
         mode: Mode::Async,
         codec: Codec::Identity,
+        form: Form::default(),
         reclaim: false,
+        downlink: DownlinkMode::Delta,
         adaptive: false,
     };
     let pulled = [Step::Up(0), Step::Down(0)];
@@ -278,7 +333,9 @@ fn a_push_whose_verdict_was_lost_is_taken_once() {
     let setting = Setting {
         mode: Mode::Async,
         codec: Codec::Identity,
+        form: Form::default(),
         reclaim: false,
+        downlink: DownlinkMode::Delta,
         adaptive: false,
     };
     for seen in [true, false] {

@@ -2,20 +2,23 @@
 //! one gradient, or breaks something; which one comes next is the history's choice.
 
 use crate::site::{Down, Site, Up};
-use asgc_core::codec::Codec;
-use asgc_core::config::{CompressionMode, Config, Mode, Role};
+use asgc_core::codec::{Codec, Form};
+use asgc_core::config::{CompressionMode, Config, DownlinkMode, Mode, Role};
 use asgc_core::event::Event;
 use asgc_core::feedback::Bound;
-use asgc_core::ids::{Generation, Incarnation, WorkerId};
+use asgc_core::ids::{Generation, Incarnation, Version, WorkerId};
 use asgc_core::layout::{Layout, TensorSpec};
+use asgc_core::momentum::Correction;
+use asgc_core::parameters::ConcatChunks as _;
 use asgc_core::push::Measured;
 use asgc_core::server::{self, Answer, FrameBytes, Joining, Pull, Pushed, Server, SessionId};
 use asgc_core::worker::{self, Settings, Worker};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) const WORKERS: usize = 3;
-pub(crate) const PARAMETERS: usize = 6;
+pub(crate) const PARAMETERS: usize = 256;
 const IN_FLIGHT: usize = 4;
 
 /// What a history may do; the number picks the worker.
@@ -46,19 +49,25 @@ pub(crate) enum Step {
 pub(crate) struct Setting {
     pub(crate) mode: Mode,
     pub(crate) codec: Codec,
+    pub(crate) form: Form,
     pub(crate) reclaim: bool,
+    pub(crate) downlink: DownlinkMode,
     /// Whether compression and the staleness bound move meanwhile.
     pub(crate) adaptive: bool,
 }
 
 pub(crate) struct Simulation {
-    setting: Setting,
+    pub(crate) setting: Setting,
     pub(crate) layout: Arc<Layout>,
     pub(crate) server: Server,
     generation: Generation,
     now: Duration,
     next_session: u64,
     pub(crate) sites: Vec<Site>,
+    /// The parameters of every version of every life.
+    pub(crate) versions: BTreeMap<(Generation, Version), Vec<f32>>,
+    /// What a trainer first held at a version.
+    pub(crate) views: BTreeMap<(Generation, Version), Vec<f32>>,
     /// What was logged, life by life.
     pub(crate) lives: Vec<Vec<Event>>,
 }
@@ -68,7 +77,7 @@ fn layout() -> Layout {
         name: name.into(),
         shape: vec![len],
     };
-    Layout::new(vec![spec("a", 2), spec("b", PARAMETERS - 2)]).unwrap()
+    Layout::new(vec![spec("a", 60), spec("b", PARAMETERS - 60)]).unwrap()
 }
 
 fn server(setting: Setting, layout: &Arc<Layout>, generation: Generation) -> Server {
@@ -81,9 +90,15 @@ fn server(setting: Setting, layout: &Arc<Layout>, generation: Generation) -> Ser
         Codec::Identity => CompressionMode::Identity,
         Codec::TopK(_) => CompressionMode::Topk,
         Codec::Quantize(_) => CompressionMode::Quantize,
+        Codec::Sign => CompressionMode::Sign,
     };
+    let form = setting.form;
+    (config.compression.values, config.compression.packed) = (form.values, form.packed);
+    config.compression.scope = form.scope;
     (config.compression.rho, config.compression.bits) = (0.3, 3);
     assert!(setting.codec == config.compression.codec().unwrap());
+    config.downlink.mode = setting.downlink;
+    config.downlink.rho = 0.1;
     // A decision every ten steps: aggressive, unless pushes were rejected.
     config.controller.enabled = setting.adaptive;
     config.controller.interval_s = 0.1;
@@ -94,7 +109,7 @@ fn server(setting: Setting, layout: &Arc<Layout>, generation: Generation) -> Ser
     config.controller.adapt_staleness = setting.mode != Mode::Sync;
     assert_eq!(asgc_core::config::validate(&config), []);
     // Smaller than the rules allow, so that the parameters have several chunks.
-    config.server.chunk_bytes = 16;
+    config.server.chunk_bytes = 400;
     let initial = (Arc::clone(layout), vec![0.0; PARAMETERS]);
     Server::new(config, generation, 0.0, Some(initial))
 }
@@ -114,8 +129,12 @@ impl Simulation {
         let generation = Generation(1);
         let settings = Settings {
             codec: setting.codec,
+            form: setting.form,
+            warmup: None,
+            correction: Correction::default(),
             error_feedback: Some(Bound::None),
             reclaim: setting.reclaim,
+            replays: setting.downlink == DownlinkMode::Delta,
             seed: 5,
         };
         let site = |_| Site::new(Worker::new(Arc::clone(&layout), settings));
@@ -126,6 +145,8 @@ impl Simulation {
             now: Duration::ZERO,
             next_session: 0,
             sites: (0..WORKERS).map(site).collect(),
+            versions: BTreeMap::new(),
+            views: BTreeMap::new(),
             lives: vec![Vec::new()],
             layout,
         }
@@ -173,7 +194,7 @@ impl Simulation {
             sums.for_each(|(sum, g)| *sum += f64::from(g));
         }
         site.handle(worker::Input::Gradient {
-            gradient: &gradient,
+            gradient: &mut gradient.to_vec(),
             base,
             measured: Measured::default(),
         });
@@ -223,7 +244,11 @@ impl Simulation {
                 let asked = site.asked.remove(&push);
                 site.up.extend(asked.map(Up::Payload));
             }
-            Some(Down::Parameters(generation, version)) => site.base = Some((generation, version)),
+            Some(Down::Unchanged) => {}
+            Some(Down::Snapshot(generation, version, theta)) => site.take((generation, version), theta),
+            // It holds another version since: a pull whose answer came late.
+            Some(Down::Delta(delta)) if site.base != Some((delta.generation, delta.base)) => {}
+            Some(Down::Delta(delta)) => site.advance(*delta),
             Some(Down::Controls(controls)) => site.handle(worker::Input::Controls(controls)),
             Some(Down::Stop) => {
                 site.stopped = true;
@@ -251,6 +276,7 @@ impl Simulation {
         self.next_session += 1;
         self.sites[who].session = Some(session);
         let joining = Joining {
+            recipe: None,
             role: Role::Trainer,
             wanted: Some(WorkerId(who as u32)),
             incarnation: Incarnation(who as u64 + 1),
@@ -275,6 +301,9 @@ impl Simulation {
     fn feed(&mut self, input: server::Input) {
         let mut actions = Vec::new();
         self.server.handle(self.now, input, &mut actions);
+        let at = (self.generation, self.server.version());
+        let theta = || self.server.parameters().unwrap().to_vec();
+        self.versions.entry(at).or_insert_with(theta);
         actions.into_iter().for_each(|action| self.act(action));
     }
 
@@ -295,9 +324,11 @@ impl Simulation {
             Answered { session, answer } => self.send(
                 session,
                 match answer {
-                    Answer::Snapshot { version, .. } | Answer::Unchanged { version, .. } => {
-                        Down::Parameters(generation, version)
+                    Answer::Snapshot { version, chunks, .. } => {
+                        Down::Snapshot(generation, version, chunks.concat_chunks())
                     }
+                    Answer::Delta(delta) => Down::Delta(Box::new(delta)),
+                    Answer::Unchanged { .. } => Down::Unchanged,
                     Answer::Stop { .. } => Down::Stop,
                 },
             ),

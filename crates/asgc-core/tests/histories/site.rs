@@ -1,6 +1,7 @@
 //! A worker with its end of the connection.
 
 use crate::simulation::PARAMETERS;
+use asgc_core::downlink::Delta;
 use asgc_core::ids::{Generation, PushId, Version};
 use asgc_core::push::{Controls, Push, Verdict};
 use asgc_core::server::SessionId;
@@ -18,7 +19,10 @@ pub(crate) enum Up {
 pub(crate) enum Down {
     Verdict(PushId, Verdict),
     Proceed(PushId),
-    Parameters(Generation, Version),
+    /// The version that the worker holds is current.
+    Unchanged,
+    Snapshot(Generation, Version, Vec<f32>),
+    Delta(Box<Delta>),
     Controls(Controls),
     Stop,
 }
@@ -28,6 +32,8 @@ pub(crate) struct Site {
     pub(crate) worker: Worker,
     pub(crate) session: Option<SessionId>,
     pub(crate) base: Option<(Generation, Version)>,
+    /// The parameters of that version.
+    pub(crate) theta: Vec<f32>,
     pub(crate) up: VecDeque<Up>,
     pub(crate) down: VecDeque<Down>,
     /// Pushes that wait for the server's go-ahead.
@@ -48,6 +54,7 @@ impl Site {
             worker,
             session: None,
             base: None,
+            theta: Vec::new(),
             up: VecDeque::new(),
             down: VecDeque::new(),
             asked: BTreeMap::new(),
@@ -89,6 +96,37 @@ impl Site {
             } else {
                 self.up.push_back(Up::Payload(push));
             }
+        }
+    }
+
+    pub(crate) fn take(&mut self, (generation, version): (Generation, Version), theta: Vec<f32>) {
+        (self.base, self.theta) = (Some((generation, version)), theta);
+        self.worker.pulled(version);
+    }
+
+    /// Makes the changes of a delta, all or none: without a push of its own that it has forgotten it pulls all parameters.
+    pub(crate) fn advance(&mut self, delta: Delta) {
+        assert_eq!(
+            self.base,
+            Some((delta.generation, delta.base)),
+            "from another version"
+        );
+        let delta = delta.shortest();
+        let at = (delta.generation, delta.version);
+        let changes = delta.records.into_iter().map(|record| self.worker.change(record));
+        match changes.collect::<Result<Vec<_>, _>>() {
+            Ok(changes) => {
+                let mut theta = std::mem::take(&mut self.theta);
+                changes
+                    .iter()
+                    .for_each(|change| change.make_within(0, &mut theta));
+                self.take(at, theta);
+            }
+            Err(worker::Unusable::Forgotten(_)) => {
+                self.base = None;
+                self.up.push_back(Up::Pull);
+            }
+            Err(worker::Unusable::Payload(error)) => panic!("{error}"),
         }
     }
 

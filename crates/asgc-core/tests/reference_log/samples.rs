@@ -58,6 +58,7 @@ pub(crate) fn update(decision: Decision) -> Update {
         rtt_s: None,
         upload_bytes: None,
         upload_s: None,
+        pipeline_depth: 1,
         pull_held_s: 0.0,
         elapsed_s: 2.5,
     }

@@ -22,7 +22,7 @@ pub fn task(config: &Config) -> Option<Box<dyn Task>> {
     match config.workload.model {
         Model::Quadratic => Some(Box::new(quadratic::Quadratic::new(config))),
         Model::Logistic => Some(Box::new(logistic::Logistic::new(config))),
-        Model::SmallCnn | Model::Resnet8 | Model::Resnet18 => None,
+        Model::SmallCnn | Model::ToyCnn | Model::Resnet8 | Model::Resnet18 => None,
     }
 }
 

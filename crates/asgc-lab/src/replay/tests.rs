@@ -69,6 +69,7 @@ impl Bench {
             bench.does(Input::Join {
                 session: SessionId(worker.into()),
                 joining: Box::new(Joining {
+                    recipe: None,
                     role: if evaluator { Role::Evaluator } else { Role::Trainer },
                     wanted: (!evaluator).then_some(WorkerId(worker)),
                     incarnation: Incarnation(worker.into()),

@@ -1,18 +1,21 @@
 //! Server, trainers and evaluator in one process, on virtual time.
 
 mod evaluator;
+mod trainers;
 mod uploads;
 
 use super::agenda::Agenda;
+use super::held::Held;
 use super::network::{Cargo, Network, PipeEnd, Place, Way};
 use super::pool::Pool;
-use super::trainer::{Step, TrainerSite};
+use super::trainer::TrainerSite;
 use super::{Error, Observer};
 use asgc_core::config::{Config, Role};
+use asgc_core::downlink::Delta;
 use asgc_core::event::Event;
 use asgc_core::ids::{Generation, Incarnation, PushId, Version, WorkerId};
 use asgc_core::layout::Layout;
-use asgc_core::parameters::Chunk;
+use asgc_core::parameters::{Chunk, Parameters, from_bf16, to_bf16};
 use asgc_core::push::{Controls, Verdict};
 use asgc_core::server::{Action, Answer, FrameBytes, Input, Joining, Pull, Server, SessionId};
 use asgc_core::task::Task;
@@ -39,11 +42,11 @@ pub(super) enum Happening {
     /// A trainer's gradient is done, or the evaluator's measurement.
     Computed(Place),
     /// A trainer's delay before a payload is over.
-    Upload(Place),
+    Upload(Place, PushId),
     /// A payload's first chunk has left.
-    Rest(Place),
+    Rest(Place, PushId),
     /// A payload's last byte has left.
-    Uploaded(Place),
+    Uploaded(Place, PushId),
     PipeEnd(PipeEnd),
     Tick,
 }
@@ -57,6 +60,7 @@ impl From<PipeEnd> for Happening {
 /// What the server says.
 pub(super) enum Message {
     Snapshot((Generation, Version), Vec<Chunk>),
+    Delta(Box<Delta>),
     Unchanged,
     Stop(Arc<str>),
     Verdict(PushId, Verdict),
@@ -75,6 +79,8 @@ pub(super) struct Cluster<'a> {
     trainers: Vec<TrainerSite>,
     evaluator: EvaluatorSite,
     pool: Pool,
+    /// Workers draw version 0 themselves.
+    drawn: bool,
     frames: FrameBytes,
     observer: &'a mut dyn Observer,
     draining: bool,
@@ -102,9 +108,10 @@ impl<'a> Cluster<'a> {
             evaluator: EvaluatorSite {
                 evaluator: Some(task.evaluator()?),
                 measuring: None,
-                given: Version(0),
+                held: Held::default(),
             },
             pool,
+            drawn: task.recipe().is_some(),
             frames: FrameBytes::default(),
             observer,
             draining: false,
@@ -137,6 +144,8 @@ impl<'a> Cluster<'a> {
     fn joining(&self, place: Place) -> Box<Joining> {
         let trainer = self.trainers.get(place);
         Box::new(Joining {
+            // The server has its parameters from the start.
+            recipe: None,
             role: trainer.map_or(Role::Evaluator, |_| Role::Trainer),
             wanted: trainer.map(|trainer| trainer.id),
             incarnation: Incarnation(place as u64),
@@ -150,12 +159,12 @@ impl<'a> Cluster<'a> {
             Happening::Arrive(input) => self.arrive(input),
             Happening::Serve(input) => self.serve(input)?,
             Happening::Hear(place, message) => self.hear(place, message)?,
-            Happening::Ask(place) => self.ask(place),
+            Happening::Ask(place) => self.pull_leaves(place),
             Happening::Computed(place) if place == self.trainers.len() => self.measured()?,
             Happening::Computed(place) => self.computed(place)?,
-            Happening::Upload(place) => self.upload(place),
-            Happening::Rest(place) => self.rest(place),
-            Happening::Uploaded(place) => self.uploaded(place),
+            Happening::Upload(place, push) => self.upload(place, push),
+            Happening::Rest(place, push) => self.rest(place, push),
+            Happening::Uploaded(place, push) => self.uploaded(place, push),
             Happening::PipeEnd(end) => self.network.end(end, &mut self.agenda),
             Happening::Tick => {
                 self.serve(Input::Tick { frames: self.frames })?;
@@ -220,27 +229,20 @@ impl<'a> Cluster<'a> {
     }
 
     fn admitted(&mut self, place: Place) {
-        if let Some(trainer) = self.trainers.get_mut(place) {
-            trainer.joined(GENERATION);
+        let initial = self.server.parameters().filter(|_| self.drawn);
+        let initial = initial.map(Parameters::snapshot);
+        match self.trainers.get_mut(place) {
+            Some(trainer) => trainer.joined(GENERATION, initial),
+            None => self.evaluator.held = Held::drawn(GENERATION, initial),
         }
         self.pull(place);
     }
 
-    /// Wants parameters.
-    fn pull(&mut self, place: Place) {
-        let now = self.agenda.now();
-        let wait = self
-            .trainers
-            .get_mut(place)
-            .map_or(Duration::ZERO, |trainer| trainer.asks(now));
-        match wait {
-            Duration::ZERO => self.ask(place),
-            wait => self.agenda.after(wait, Happening::Ask(place)),
-        }
-    }
-
     fn ask(&mut self, place: Place) {
-        let known = self.trainers.get(place).and_then(|trainer| trainer.known);
+        let known = match self.trainers.get(place) {
+            Some(trainer) => trainer.known(),
+            None => self.evaluator.held.at(),
+        };
         let input = Input::Pull {
             session: session(place),
             pull: Pull { known },
@@ -250,21 +252,35 @@ impl<'a> Cluster<'a> {
     }
 
     fn answer(&mut self, place: Place, answer: Answer) {
-        let (generation, version, chunks) = match answer {
+        let (bytes, message) = match answer {
             Answer::Unchanged { .. } => return self.say(session(place), Message::Unchanged),
             Answer::Stop { reason } => return self.say(session(place), Message::Stop(reason)),
             Answer::Snapshot {
                 generation,
                 version,
                 chunks,
-            } => (generation, version, chunks),
+                rounded,
+            } => {
+                let at = (generation, version);
+                let dense = self.layout.dense_bytes();
+                match rounded {
+                    true => (
+                        dense / 2,
+                        Message::Snapshot(at, chunks.iter().map(rounded_chunk).collect()),
+                    ),
+                    false => (dense, Message::Snapshot(at, chunks)),
+                }
+            }
+            Answer::Delta(delta) => {
+                let delta = delta.shortest();
+                (delta.payload_bytes(), Message::Delta(Box::new(delta)))
+            }
         };
-        let bytes = self.layout.dense_bytes();
         self.frames.downlink += bytes;
         let cargo = Cargo {
             bytes,
             sent: None,
-            arrived: Happening::Hear(place, Message::Snapshot((generation, version), chunks)),
+            arrived: Happening::Hear(place, message),
         };
         self.network.carry((place, Way::Down), cargo, &mut self.agenda);
     }
@@ -275,25 +291,32 @@ impl<'a> Cluster<'a> {
         }
         let (now, rtt) = (self.agenda.now(), self.network.round_trip(place));
         let trainer = &mut self.trainers[place];
+        // What was on its way when it left.
+        if trainer.gone {
+            return Ok(());
+        }
         match message {
             Message::Snapshot(at, chunks) => {
                 trainer.take(now, Some((at, chunks)));
-                self.compute(place);
+                self.send(place);
+            }
+            Message::Delta(delta) => {
+                if trainer.advance(now, *delta)? {
+                    self.send(place);
+                } else {
+                    self.ask(place);
+                }
             }
             Message::Unchanged => {
                 trainer.take(now, None);
-                self.compute(place);
+                self.send(place);
             }
             Message::Stop(reason) => self.leave(place, &reason)?,
             Message::Controls(controls) => trainer.adapt(controls),
             Message::Proceed(push) => {
-                if trainer
-                    .upload
-                    .as_ref()
-                    .is_some_and(|upload| upload.push.header.push == push)
-                {
+                if trainer.proceeds(push, now) {
                     let wait = trainer.ready(now);
-                    self.agenda.after(wait, Happening::Upload(place));
+                    self.agenda.after(wait, Happening::Upload(place, push));
                 }
             }
             Message::Verdict(push, verdict) => {
@@ -302,37 +325,17 @@ impl<'a> Cluster<'a> {
                 }
             }
         }
-        Ok(())
-    }
-
-    fn compute(&mut self, place: Place) {
-        let takes = self.trainers[place].compute(&self.pool);
-        self.agenda.after(takes, Happening::Computed(place));
-    }
-
-    fn computed(&mut self, place: Place) -> Result<(), Error> {
-        let now = self.agenda.now();
-        let trainer = &mut self.trainers[place];
-        match trainer.computed()? {
-            Step::Unfit => self.pull(place),
-            Step::Diverged(reason) => self.leave(place, &reason)?,
-            Step::Push(push) if push.asks_first => {
-                let asks = self.announce(place, &push, 0);
-                self.trainers[place].begin(push);
-                self.network.send((place, Way::Up), asks, &mut self.agenda);
-            }
-            Step::Push(push) => {
-                trainer.begin(push);
-                let wait = trainer.ready(now);
-                self.agenda.after(wait, Happening::Upload(place));
-            }
-        }
+        self.compute(place);
         Ok(())
     }
 
     fn leave(&mut self, place: Place, reason: &str) -> Result<(), Error> {
         if let Some(trainer) = self.trainers.get_mut(place) {
             trainer.stop();
+            let transfer = trainer.upload.take().and_then(|upload| upload.transfer);
+            transfer
+                .into_iter()
+                .for_each(|transfer| self.network.cancel(transfer, &mut self.agenda));
         }
         self.serve(Input::Leave {
             session: session(place),
@@ -351,6 +354,13 @@ impl<'a> Cluster<'a> {
         let reason = reason.to_owned();
         self.serve(Input::Drain { reason })
     }
+}
+
+/// As it is after a trip as bfloat16.
+fn rounded_chunk(chunk: &Chunk) -> Chunk {
+    let mut values = Vec::with_capacity(chunk.len());
+    from_bf16(&to_bf16(chunk), &mut values);
+    values.into()
 }
 
 fn session(place: Place) -> SessionId {

@@ -16,6 +16,7 @@
 
 mod agenda;
 mod cluster;
+mod held;
 mod loss;
 mod measure;
 mod network;

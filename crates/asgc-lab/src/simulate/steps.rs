@@ -17,6 +17,8 @@ pub(super) struct Steps {
     mean_s: f64,
     rng: ChaCha8Rng,
     delay_s: f64,
+    /// For each push.
+    local: u32,
 }
 
 #[derive(Debug)]
@@ -39,18 +41,23 @@ impl Steps {
             mean_s: own.copied().unwrap_or(simulation.step_s),
             rng,
             delay_s: delay.copied().unwrap_or(0.0),
+            local: config.worker.local_steps.max(1),
         }
     }
 
-    /// The next step, injected delay included.
+    /// The steps of the next push, injected delays included.
     pub(super) fn next(&mut self) -> Duration {
+        let steps_s = (0..self.local).map(|_| self.one_s()).sum();
+        Duration::try_from_secs_f64(steps_s).unwrap_or(Duration::MAX)
+    }
+
+    fn one_s(&mut self) -> f64 {
         let factor = match &self.kind {
             Kind::Fixed => 1.0,
             Kind::Lognormal(spread) => spread.sample(&mut self.rng),
             Kind::Exponential => Exp1.sample(&mut self.rng),
         };
-        let step_s = self.delay_s + self.mean_s * factor;
-        Duration::try_from_secs_f64(step_s).unwrap_or(Duration::MAX)
+        self.delay_s + self.mean_s * factor
     }
 }
 
@@ -108,6 +115,16 @@ mod tests {
             (mean - 0.2).abs() < 0.007 && (deviation - 0.2).abs() < 0.02,
             "{mean} {deviation}"
         );
+    }
+
+    #[test]
+    fn local_steps_take_their_time_one_by_one() {
+        let mut config = Config::default();
+        (config.simulation.step, config.simulation.step_s) = (StepTime::Fixed, 0.25);
+        config.heterogeneity.compute_delay = [(1, 0.5)].into();
+        config.worker.local_steps = 4;
+        let of = |worker| Steps::new(&config, WorkerId(worker)).next().as_secs_f64();
+        assert_eq!((of(0), of(1)), (1.0, 3.0));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use asgc_core::config::{CompressionMode, ControlPolicy, Dataset, Mode, Model, St
 use asgc_core::event::{Decision, Eval, RejectReason, RunEnd, Update};
 use std::collections::BTreeMap;
 
+mod pipeline;
+
 /// Keeps what is logged; may ask to stop, or fail, after so many events.
 #[derive(Default)]
 struct Keeper {

@@ -1,6 +1,7 @@
 //! The rules that single values and combinations must keep.
 
 mod controller;
+mod downlink;
 mod policies;
 mod processes;
 mod simulation;
@@ -39,6 +40,7 @@ pub fn validate(config: &Config) -> Vec<Invalid> {
     workload::check(config, &mut rule);
     policies::check(config, &mut rule);
     controller::check(config, &mut rule);
+    downlink::check(config, &mut rule);
     processes::check(config, &mut rule);
     simulation::check(config, &mut rule);
     found

@@ -2,6 +2,10 @@
 
 use super::{Rule, SECONDS, is_duration};
 use crate::config::{Config, Mode};
+use crate::worker::MAX_IN_FLIGHT;
+
+/// Beyond these it is no longer the same training, and `asgc plan` proposes no more.
+const MAX_LOCAL_STEPS: u32 = 1000;
 
 pub(super) fn check(config: &Config, rule: &mut Rule<'_>) {
     check_server(config, rule);
@@ -70,4 +74,67 @@ fn check_worker(config: &Config, rule: &mut Rule<'_>) {
         "worker.server",
         "must be http://HOST:PORT",
     );
+    rule(
+        (1..=MAX_IN_FLIGHT).contains(&(w.pipeline_depth as usize)),
+        "worker.pipeline_depth",
+        "must be between 1 and 16",
+    );
+    rule(
+        w.pipeline_depth == 1 || config.mode() != Mode::Sync,
+        "worker.pipeline_depth",
+        "must be 1 in sync mode: a gradient computed ahead of its round would be late for the next",
+    );
+    rule(
+        (1..=MAX_LOCAL_STEPS).contains(&w.local_steps),
+        "worker.local_steps",
+        "must be between 1 and 1000",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, Mode, validate};
+
+    fn problems(change: impl FnOnce(&mut Config)) -> Vec<String> {
+        let mut config = Config::default();
+        change(&mut config);
+        let found = validate(&config).into_iter();
+        found.map(|invalid| invalid.to_string()).collect()
+    }
+
+    #[test]
+    fn a_pipeline_is_at_most_as_deep_as_the_server_remembers() {
+        for depth in [1, 2, 16] {
+            assert!(problems(|c| c.worker.pipeline_depth = depth).is_empty());
+        }
+        for depth in [0, 17, u32::MAX] {
+            let found = problems(|c| c.worker.pipeline_depth = depth);
+            assert_eq!(found, ["worker.pipeline_depth: must be between 1 and 16"]);
+        }
+    }
+
+    #[test]
+    fn a_synchronous_run_has_no_pipeline() {
+        let in_mode = |mode| {
+            problems(|c| {
+                c.server.mode = Some(mode);
+                c.worker.pipeline_depth = 2;
+            })
+        };
+        assert!(in_mode(Mode::Ssp).is_empty() && in_mode(Mode::Async).is_empty());
+        let found = in_mode(Mode::Sync);
+        assert!(
+            matches!(&found[..], [one] if one.starts_with("worker.pipeline_depth: must be 1 in sync mode")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn local_steps_are_bounded() {
+        assert!(problems(|c| c.worker.local_steps = 1000).is_empty());
+        for steps in [0, 1001] {
+            let found = problems(|c| c.worker.local_steps = steps);
+            assert_eq!(found, ["worker.local_steps: must be between 1 and 1000"]);
+        }
+    }
 }

@@ -78,13 +78,16 @@ fn check_workload(config: &Config, rule: &mut Rule<'_>) {
     let fits = matches!(
         (w.dataset, w.model),
         (Dataset::Cifar10, Model::Resnet8 | Model::Resnet18)
-            | (Dataset::FashionMnist | Dataset::Procedural, Model::SmallCnn)
+            | (
+                Dataset::FashionMnist | Dataset::Procedural,
+                Model::SmallCnn | Model::ToyCnn
+            )
             | (Dataset::Synthetic, Model::Quadratic | Model::Logistic)
     );
     rule(
         fits,
         "workload.model",
-        "does not fit workload.dataset: small_cnn reads fashion_mnist and procedural, resnet8 and resnet18 read \
+        "does not fit workload.dataset: small_cnn and toy_cnn read fashion_mnist and procedural, resnet8 and resnet18 read \
          cifar10, quadratic and logistic are synthetic",
     );
 }

@@ -162,7 +162,7 @@ fn assert_within(config: &Config, control: &Control) {
     let ([low, high], [fewest, most]) = (config.controller.rho_bounds, config.controller.bits_bounds);
     for worker in &control.workers {
         match worker.new_codec {
-            Codec::Identity => {}
+            Codec::Identity | Codec::Sign => {}
             Codec::TopK(rho) => assert!((low..=high).contains(&rho.get()), "{worker:?}"),
             Codec::Quantize(bits) => assert!((fewest..=most).contains(&bits.get()), "{worker:?}"),
         }
@@ -188,7 +188,7 @@ fn assert_stepped(config: &Config, control: &Control) {
         let (Some(from), Some(to)) = (strength(old), strength(new)) else {
             continue;
         };
-        if old.format() != new.format() || config.compression.auto {
+        if old.name() != new.name() || config.compression.auto {
             continue;
         }
         match (c.policy, old) {
@@ -202,7 +202,7 @@ fn assert_stepped(config: &Config, control: &Control) {
 
 fn strength(codec: Codec) -> Option<f64> {
     match codec {
-        Codec::Identity => None,
+        Codec::Identity | Codec::Sign => None,
         Codec::TopK(rho) => Some(rho.get()),
         Codec::Quantize(bits) => Some(f64::from(bits.get())),
     }

@@ -1,6 +1,7 @@
 //! Who may join, as whom; initial parameters; when the run begins.
 
 use super::*;
+use crate::initial::{Init, Recipe};
 
 fn joining_with(session: u64, layout: Layout) -> Input {
     let Input::Join { session, mut joining } = joining(session, session, None) else {
@@ -283,4 +284,73 @@ fn initial_parameters_of_a_file_take_the_order_of_the_first_model() {
     assert!(bench.does(joining_with(2, file))[0].contains("refused"));
     let joined = bench.does(joining_with(3, model()));
     assert!(joined.contains(&"3: worker 1".to_owned()), "{joined:?}");
+}
+
+/// A recipe for the model of two numbers.
+fn recipe() -> Recipe {
+    Recipe::new(vec![Init::Uniform(1.0)], &layout(2)).unwrap()
+}
+
+fn joining_with_recipe(session: u64) -> Input {
+    let Input::Join {
+        session: id,
+        mut joining,
+    } = joining(session, session, None)
+    else {
+        panic!("a join")
+    };
+    joining.recipe = Some(recipe());
+    Input::Join { session: id, joining }
+}
+
+#[test]
+fn first_parameters_are_drawn_where_a_trainer_says_how() {
+    let mut bench = Bench::with(None, |config| config.run.seed = 5);
+    let mut out = Vec::new();
+    bench.server.handle(bench.now, joining_with_recipe(0), &mut out);
+    let expected = recipe().draw(&layout(2), 5);
+    let digests = |out: &[Action]| {
+        let admitted = out.iter().filter_map(|action| match action {
+            Action::Admit { admission, .. } => Some((admission.needs_parameters, admission.initial)),
+            _ => None,
+        });
+        admitted.collect::<Vec<_>>()
+    };
+    assert_eq!(digests(&out), [(false, Some(Digest::of(&expected)))]);
+    assert_eq!(bench.server.parameters().unwrap().to_vec(), expected);
+    // One that draws the same has version 0 already; one that cannot gets it.
+    assert_eq!(bench.pull(0, Some(0)), ["0: unchanged v0"]);
+    bench.join(1);
+    assert_eq!(bench.pull(1, None), ["1: snapshot v0"]);
+}
+
+#[test]
+fn parameters_of_a_file_are_not_drawn_anew() {
+    let mut bench = Bench::new(|_| {});
+    let mut out = Vec::new();
+    bench.server.handle(bench.now, joining_with_recipe(0), &mut out);
+    assert!(
+        out.iter()
+            .any(|action| matches!(action, Action::Admit { admission, .. } if admission.initial.is_none()))
+    );
+    assert_eq!(bench.server.parameters().unwrap().to_vec(), [0.0, 0.0]);
+}
+
+#[test]
+fn who_was_asked_for_parameters_still_sends_them() {
+    let mut bench = Bench::with(None, |_| {});
+    assert_eq!(bench.join(0), ["0: worker 0, asked"]);
+    let mut out = Vec::new();
+    bench.server.handle(bench.now, joining_with_recipe(1), &mut out);
+    assert!(bench.server.parameters().is_none());
+}
+
+#[test]
+fn what_was_drawn_for_a_model_that_left_is_forgotten() {
+    let mut bench = Bench::with(None, |config| config.server.min_workers = 2);
+    bench
+        .server
+        .handle(bench.now, joining_with_recipe(0), &mut Vec::new());
+    bench.leave(0);
+    assert!(bench.server.parameters().is_none() && bench.server.layout().is_none());
 }

@@ -97,6 +97,7 @@ fn an_update_says_all_about_its_push() {
         rtt_s: Some(0.01),
         upload_bytes: Some(12),
         upload_s: Some(0.02),
+        pipeline_depth: 3,
         pull_held_s: 0.0,
         elapsed_s: 1.5,
     };

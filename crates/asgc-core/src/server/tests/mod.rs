@@ -3,6 +3,7 @@
 mod admission;
 mod async_mode;
 mod control;
+mod downlink;
 mod exactly_once;
 mod pulls;
 mod ssp_mode;
@@ -187,6 +188,7 @@ pub(super) fn joining_as(role: Role, session: u64, incarnation: u64) -> Input {
     Input::Join {
         session: SessionId(session),
         joining: Box::new(Joining {
+            recipe: None,
             role,
             wanted: None,
             incarnation: Incarnation(incarnation),
@@ -219,6 +221,7 @@ pub(super) fn header(id: u64, base: u64) -> PushHeader {
                 upload_bytes: 12,
                 upload_s: 0.02,
             }),
+            pipeline_depth: 3,
         },
     }
 }
@@ -257,6 +260,14 @@ fn show(action: &Action) -> String {
         Action::AskParameters { session } => format!("{}: asked", session.0),
         Action::Answer { session, answer } => match answer {
             Answer::Snapshot { version, .. } => format!("{}: snapshot v{version}", session.0),
+            Answer::Delta(delta) => {
+                let (base, version, records) = (delta.base, delta.version, delta.records.len());
+                let own = delta.records.iter().filter(|record| record.own.is_some()).count();
+                format!(
+                    "{}: delta v{base} to v{version}, {records} records, {own} own",
+                    session.0
+                )
+            }
             Answer::Unchanged { version, .. } => format!("{}: unchanged v{version}", session.0),
             Answer::Stop { reason } => format!("{}: stop: {reason}", session.0),
         },

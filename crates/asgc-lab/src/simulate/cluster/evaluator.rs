@@ -2,8 +2,10 @@
 
 use super::{Cluster, Happening, Message, session};
 use crate::simulate::Error;
+use crate::simulate::held::Held;
 use crate::simulate::network::Way;
 use crate::simulate::pool::{Panicked, Pending};
+use asgc_core::downlink::Change;
 use asgc_core::ids::Version;
 use asgc_core::parameters::ConcatChunks as _;
 use asgc_core::server::{Evaluation, Input};
@@ -17,29 +19,50 @@ type Measuring = (Box<dyn Evaluator>, Result<Measurement, BoxError>);
 pub(super) struct EvaluatorSite {
     pub(super) evaluator: Option<Box<dyn Evaluator>>,
     pub(super) measuring: Option<Pending<Measuring>>,
-    pub(super) given: Version,
+    /// The parameters that it holds.
+    pub(super) held: Held,
 }
 
 impl Cluster<'_> {
     pub(super) fn evaluator_hears(&mut self, message: Message) -> Result<(), Error> {
         match message {
-            Message::Snapshot((_, version), chunks) => {
-                self.evaluator.given = version;
-                let evaluator = self.evaluator.evaluator.take();
-                self.evaluator.measuring = evaluator.map(|mut evaluator| {
-                    self.pool.run(move || {
-                        let measured = evaluator.evaluate(&chunks.concat_chunks());
-                        (evaluator, measured)
-                    })
+            Message::Snapshot(at, chunks) => {
+                self.evaluator.held.take(at, chunks);
+                self.measure();
+                Ok(())
+            }
+            Message::Delta(delta) => {
+                // It pushes nothing, so that no record is its own.
+                let changes = delta.records.iter().map(|record| {
+                    let checked = record.payload.clone().check(&self.layout);
+                    checked.map(|payload| Change::new(record.how, payload))
                 });
-                let takes = Duration::try_from_secs_f64(self.config.simulation.eval_s).unwrap_or_default();
-                self.agenda.after(takes, Happening::Computed(self.trainers.len()));
+                let changes = changes
+                    .collect::<Result<Vec<_>, _>>()
+                    .map_err(|error| Error::Task(Box::new(error)))?;
+                self.evaluator
+                    .held
+                    .advance((delta.generation, delta.version), &changes);
+                self.measure();
                 Ok(())
             }
             Message::Stop(reason) => self.leave(self.trainers.len(), &reason),
             // An evaluator holds no version that could be current, and pushes nothing.
             Message::Unchanged | Message::Verdict(..) | Message::Proceed(_) | Message::Controls(_) => Ok(()),
         }
+    }
+
+    fn measure(&mut self) {
+        let evaluator = self.evaluator.evaluator.take();
+        let chunks = self.evaluator.held.chunks();
+        self.evaluator.measuring = evaluator.map(|mut evaluator| {
+            self.pool.run(move || {
+                let measured = evaluator.evaluate(&chunks.concat_chunks());
+                (evaluator, measured)
+            })
+        });
+        let takes = Duration::try_from_secs_f64(self.config.simulation.eval_s).unwrap_or_default();
+        self.agenda.after(takes, Happening::Computed(self.trainers.len()));
     }
 
     pub(super) fn measured(&mut self) -> Result<(), Error> {
@@ -55,7 +78,11 @@ impl Cluster<'_> {
         let input = Input::Report {
             session: session(place),
             evaluation: Evaluation {
-                version: self.evaluator.given,
+                version: self
+                    .evaluator
+                    .held
+                    .at()
+                    .map_or(Version(0), |(_, version)| version),
                 accuracy: measured.accuracy,
                 loss: measured.loss,
                 eval_s: self.config.simulation.eval_s,

@@ -2,6 +2,7 @@
 
 use super::{Cluster, Happening, session};
 use crate::simulate::network::{Cargo, Place, Way};
+use asgc_core::ids::PushId;
 use asgc_core::push::Push;
 use asgc_core::server::{Input, Pushed};
 
@@ -15,9 +16,17 @@ impl Cluster<'_> {
         })
     }
 
+    /// Sends the header of a payload that is sent only when the server wants it.
+    pub(super) fn ask_first(&mut self, place: Place) {
+        if let Some(upload) = &self.trainers[place].upload {
+            let asks = self.announce(place, &upload.push, 0);
+            self.network.send((place, Way::Up), asks, &mut self.agenda);
+        }
+    }
+
     /// Sends a payload: the first chunk announces the rest, unless that was asked for already.
-    pub(super) fn upload(&mut self, place: Place) {
-        let Some(upload) = &self.trainers[place].upload else {
+    pub(super) fn upload(&mut self, place: Place, push: PushId) {
+        let Some(upload) = self.trainers[place].uploading(push) else {
             return;
         };
         let (bytes, chunk) = (
@@ -29,16 +38,15 @@ impl Cluster<'_> {
         }
         let cargo = Cargo {
             bytes: chunk,
-            sent: Some(Happening::Rest(place)),
+            sent: Some(Happening::Rest(place, push)),
             arrived: self.announce(place, &upload.push, chunk),
         };
         self.send_up(place, cargo);
     }
 
-    pub(super) fn rest(&mut self, place: Place) {
+    pub(super) fn rest(&mut self, place: Place, push: PushId) {
         let whole = self.trainers[place]
-            .upload
-            .as_ref()
+            .uploading(push)
             .map(|upload| upload.push.header.payload_bytes);
         // A verdict may have ended it just now.
         if let Some(bytes) = whole {
@@ -47,11 +55,12 @@ impl Cluster<'_> {
     }
 
     /// The end of a payload: with it the push is whole.
-    pub(super) fn last_bytes(&mut self, place: Place, bytes: u64) {
+    fn last_bytes(&mut self, place: Place, bytes: u64) {
         let Some(upload) = &self.trainers[place].upload else {
             return;
         };
         let Push { header, payload, .. } = Push::clone(&upload.push);
+        let sent = Happening::Uploaded(place, header.push);
         let pushed = Pushed {
             header,
             // The worker sends no values that are not finite; whatever else is wrong with them is refused as such.
@@ -64,13 +73,13 @@ impl Cluster<'_> {
         });
         let cargo = Cargo {
             bytes,
-            sent: Some(Happening::Uploaded(place)),
+            sent: Some(sent),
             arrived,
         };
         self.send_up(place, cargo);
     }
 
-    pub(super) fn send_up(&mut self, place: Place, cargo: Cargo<Happening>) {
+    fn send_up(&mut self, place: Place, cargo: Cargo<Happening>) {
         self.frames.uplink += cargo.bytes;
         let transfer = self.network.carry((place, Way::Up), cargo, &mut self.agenda);
         if let Some(upload) = &mut self.trainers[place].upload {
@@ -78,12 +87,12 @@ impl Cluster<'_> {
         }
     }
 
-    pub(super) fn uploaded(&mut self, place: Place) {
+    pub(super) fn uploaded(&mut self, place: Place, push: PushId) {
         let now = self.agenda.now();
-        // A verdict may have ended it just now, and then the next pull is under way.
-        if self.trainers[place].upload.is_some() {
+        // A verdict may have ended it just now, and then something else is under way.
+        if self.trainers[place].uploading(push).is_some() {
             self.trainers[place].uploaded(now);
-            self.pull(place);
+            self.go_on(place);
         }
     }
 
@@ -93,6 +102,15 @@ impl Cluster<'_> {
         if let Some(transfer) = upload.and_then(|upload| upload.transfer) {
             self.network.cancel(transfer, &mut self.agenda);
         }
-        self.pull(place);
+        self.go_on(place);
+    }
+
+    /// Nothing is being sent any more. By turns it is now that parameters are wanted; with a pipeline they were already.
+    fn go_on(&mut self, place: Place) {
+        if self.trainers[place].pipeline.is_deep() {
+            self.send(place);
+        } else {
+            self.pull(place);
+        }
     }
 }
