@@ -1,11 +1,12 @@
 //! What the server says, stamped with the moment it was there: a message may lie unread while the caller computes or
 //! an injected delay passes, and that time is not the link's.
 
+use asgc_proto::framing::Read;
 use asgc_proto::v1::{self, server_message::Kind};
 use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 /// Messages that may lie unread: the verdicts on all pushes in flight, and some more. Behind them HTTP/2 holds the
 /// server back.
@@ -22,7 +23,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub(crate) fn new(stream: Streaming<v1::ServerMessage>) -> Self {
+    pub(crate) fn new(stream: Read<v1::ServerMessage>) -> Self {
         let (sender, messages) = mpsc::channel(UNREAD);
         Self {
             messages,
@@ -43,7 +44,7 @@ impl Drop for Incoming {
     }
 }
 
-async fn read(mut stream: Streaming<v1::ServerMessage>, sender: mpsc::Sender<Result<Said, Status>>) {
+async fn read(mut stream: Read<v1::ServerMessage>, sender: mpsc::Sender<Result<Said, Status>>) {
     loop {
         let said = match stream.message().await {
             Ok(Some(v1::ServerMessage { kind: Some(kind) })) => Ok((Instant::now(), kind)),

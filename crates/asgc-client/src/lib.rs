@@ -18,21 +18,26 @@
 //!         }
 //!         Pulled::Stop(_) => break,
 //!     }
-//!     let gradient = vec![0.0; session.parameters().len()]; // yours
-//!     session.push(&gradient, Default::default()).await?;
+//!     let mut gradient = vec![0.0; session.parameters().len()]; // yours
+//!     session.push(&mut gradient, Default::default()).await?;
 //! }
 //! session.leave("done").await;
 //! # Ok(()) }
 //! ```
 //!
+//! [`Session::submit`], [`Session::request_pull`] and [`Session::next`] are the same in pieces: pushes travel and
+//! parameters come in while the next gradient is computed elsewhere.
+//!
 //! | room | what lives there |
 //! |---|---|
 //! | [`Session`] | join, pull, push, report, leave |
+//! | [`Wire`] | ready-made payloads, for measuring the wire |
 //! | [`Admin`] | what operators ask a server and want of it |
+//! | `session/drive` | what is under way, one turn after the other |
 //! | `link` | one connection and its `Train` stream |
 //! | `incoming` | what the server says, and when it was there |
 //! | `link_meter` | how long the uplink takes |
-//! | `upload` | cutting a payload into chunks, and stopping early |
+//! | `upload` | a payload's way: asking first, delays, chunks, stopping early |
 //! | `retry` | which errors are worth another try, and when |
 //! | `throttle` | injected delays |
 
@@ -45,9 +50,11 @@ mod retry;
 mod session;
 mod throttle;
 mod upload;
+mod wire;
 
 pub use admin::Admin;
 pub use error::Error;
 pub use link::fetch_settings;
-pub use session::{Options, Pulled, Session, Settled};
+pub use session::{Happening, Options, Pulled, Session, Settled};
 pub use throttle::Throttle;
+pub use wire::Wire;

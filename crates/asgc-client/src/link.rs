@@ -5,16 +5,24 @@ use crate::error::{Meaning, meaning};
 use crate::incoming::{Incoming, Said};
 use crate::retry::Retry;
 use asgc_core::server::Joining;
+use asgc_proto::framing::{self, Read, Side, Written};
 use asgc_proto::v1::parameter_server_client::ParameterServerClient;
-use asgc_proto::v1::{self, worker_message};
+use asgc_proto::v1::{self, server_message, worker_message};
 use asgc_proto::{PROTOCOL, convert, limits};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::Service as _;
 use tonic::transport::{Channel, Endpoint};
 
 /// Messages that may wait to be sent: enough to keep the socket busy, few enough to stop early.
 const OUTGOING: usize = 2;
+
+/// The path of the stream.
+const TRAIN: &str = "/asgc.v1.ParameterServer/Train";
 
 /// An open stream.
 #[derive(Debug)]
@@ -22,6 +30,30 @@ pub(crate) struct Link {
     pub(crate) admitted: v1::JoinResponse,
     outgoing: mpsc::Sender<v1::WorkerMessage>,
     incoming: Incoming,
+    /// The last thing heard was part of a snapshot: what is to be sent has its turn before the next part.
+    sends_next: bool,
+}
+
+/// What is waited for, beside what the server says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Want {
+    /// Nothing.
+    Nothing,
+    /// A moment.
+    Time(Instant),
+    /// Room for a message.
+    Room,
+}
+
+/// What came.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// The server said something.
+    Said(Said),
+    /// The moment.
+    Time,
+    /// There is room for one message.
+    Room,
 }
 
 /// The run's settings as JSON; tries for `give_up_after`.
@@ -38,8 +70,7 @@ pub async fn fetch_settings(server: &str, give_up_after: Duration) -> Result<Str
 }
 
 async fn try_settings(server: &str) -> Result<String, Meaning> {
-    let mut client = connect(server).await?;
-    let response = client
+    let response = calls(channel(server).await?)
         .settings(v1::SettingsRequest { protocol: PROTOCOL })
         .await
         .map_err(meaning)?;
@@ -49,8 +80,8 @@ async fn try_settings(server: &str) -> Result<String, Meaning> {
 impl Link {
     /// Connects, joins and opens the stream: one try.
     pub(crate) async fn open(server: &str, joining: &Joining) -> Result<Self, Meaning> {
-        let mut client = connect(server).await?;
-        let admitted = client
+        let channel = channel(server).await?;
+        let admitted = calls(channel.clone())
             .join(convert::join_request(joining))
             .await
             .map_err(meaning)?
@@ -61,21 +92,18 @@ impl Link {
         };
         // The stream's headers only come back once the server has seen the first message.
         let _ = outgoing.send(message(worker_message::Kind::Hello(hello))).await;
-        let incoming = client
-            .train(ReceiverStream::new(receiver))
-            .await
-            .map_err(meaning)?
-            .into_inner();
+        let incoming = train(channel, receiver).await.map_err(meaning)?;
         Ok(Self {
             admitted,
             outgoing,
             incoming: Incoming::new(incoming),
+            sends_next: false,
         })
     }
 
     /// Largest `data` in a message, in bytes.
     pub(crate) fn chunk_bytes(&self) -> usize {
-        (self.admitted.chunk_bytes as usize).clamp(1, limits::MAX_MESSAGE_BYTES / 2)
+        (self.admitted.chunk_bytes as usize).clamp(1, limits::MAX_CHUNK_BYTES)
     }
 
     /// Sends one message; waits while the stream is full.
@@ -86,27 +114,42 @@ impl Link {
         Err(self.why_closed().await)
     }
 
-    /// The next message of the server, and when it was there.
-    pub(crate) async fn receive(&mut self) -> Result<Said, Meaning> {
-        let said = self.incoming.next().await.map_err(meaning)?;
-        said.ok_or_else(closed)
-    }
-
-    /// Sends one message unless the server says something first.
-    pub(crate) async fn send_or_receive(
-        &mut self,
-        kind: worker_message::Kind,
-    ) -> Result<Option<Said>, Meaning> {
+    /// Waits for what is wanted, or for what the server says. Loses nothing when dropped before it is done.
+    pub(crate) async fn turn(&mut self, want: Want) -> Result<Turn, Meaning> {
+        if std::mem::take(&mut self.sends_next) && want == Want::Room && self.outgoing.capacity() > 0 {
+            return Ok(Turn::Room);
+        }
+        let until = match want {
+            Want::Time(until) => Some(tokio::time::Instant::from_std(until)),
+            Want::Nothing | Want::Room => None,
+        };
+        let moment = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            // What the server has to say may make the message needless.
+            // What the server has to say may make a message needless.
             biased;
-            said = self.incoming.next() => return said.map_err(meaning)?.ok_or_else(closed).map(Some),
-            permit = self.outgoing.reserve() => if let Ok(permit) = permit {
-                permit.send(message(kind));
-                return Ok(None);
+            said = self.incoming.next() => {
+                let said = said.map_err(meaning)?.ok_or_else(closed)?;
+                self.sends_next = matches!(said.1, server_message::Kind::Snapshot(_) | server_message::Kind::Delta(_) | server_message::Kind::Chunk(_));
+                return Ok(Turn::Said(said));
+            }
+            // Nobody else sends, so the room stays.
+            permit = self.outgoing.reserve(), if want == Want::Room => if permit.is_ok() {
+                return Ok(Turn::Room);
             },
+            () = moment => return Ok(Turn::Time),
         }
         Err(self.why_closed().await)
+    }
+
+    /// Sends one message into the room that [`Link::turn`] found. On a stream that was closed since, it is lost; the
+    /// next turn finds that out.
+    pub(crate) fn put(&mut self, kind: worker_message::Kind) {
+        let _ = self.outgoing.try_send(message(kind));
     }
 
     /// The status with which the server ended the stream.
@@ -140,10 +183,30 @@ fn message(kind: worker_message::Kind) -> v1::WorkerMessage {
     v1::WorkerMessage { kind: Some(kind) }
 }
 
-async fn connect(server: &str) -> Result<ParameterServerClient<Channel>, Meaning> {
-    Ok(ParameterServerClient::new(channel(server).await?)
+fn calls(channel: Channel) -> ParameterServerClient<Channel> {
+    ParameterServerClient::new(channel)
         .max_decoding_message_size(limits::MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(limits::MAX_MESSAGE_BYTES))
+        .max_encoding_message_size(limits::MAX_MESSAGE_BYTES)
+}
+
+/// Opens the `Train` stream, past tonic's codec: data is sent and read without a copy ([`asgc_proto::framing`]).
+async fn train(
+    mut channel: Channel,
+    messages: mpsc::Receiver<v1::WorkerMessage>,
+) -> Result<Read<v1::ServerMessage>, Status> {
+    let messages = ReceiverStream::new(messages).map(Ok::<_, Status>);
+    let request = http::Request::post(TRAIN)
+        .version(http::Version::HTTP_2)
+        .header(http::header::CONTENT_TYPE, "application/grpc")
+        .header(http::header::TE, "trailers")
+        .body(Body::new(Written::new(Side::Client, messages)));
+    let request = request.map_err(|error| Status::internal(error.to_string()))?;
+    let broken = |error: tonic::transport::Error| Status::from_error(Box::new(error));
+    std::future::poll_fn(|context| channel.poll_ready(context))
+        .await
+        .map_err(broken)?;
+    let response = channel.call(request).await.map_err(broken)?;
+    Ok(Read::new(framing::body_of(response)?))
 }
 
 /// One try to connect.

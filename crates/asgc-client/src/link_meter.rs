@@ -5,10 +5,11 @@
 //! until its verdict was there,
 //!
 //! ```text
-//! upload_s = max(there - ready - rtt_s - held_s, injected rate's part)
+//! upload_s = max(there - held_s - max(ready + rtt_s, before), injected rate's part)
 //! ```
 //!
-//! where `held_s`, in the verdict, is the server's time from the payload's last byte on. "There" is when the message
+//! where `held_s`, in the verdict, is the server's time from the payload's last byte on, and `before` is `there - held_s`
+//! of the payload before: with several on their way, the link carries one after the other. "There" is when the message
 //! came, not when somebody looked (`incoming`). An injected delay goes ahead of the payload, after `ready`, and is added
 //! to the pings' round trip: it is in `rtt_s` and, being subtracted, not in `upload_s`. What a payload waits for at the
 //! injected rate is in `upload_s`, which is never less.
@@ -51,6 +52,8 @@ pub(crate) struct LinkMeter {
     until_ping: u32,
     pings: u64,
     open: BTreeMap<PushId, Open>,
+    /// When the payload before was all there, and word of it could have been here.
+    link_free: Option<Instant>,
     latest: Option<LinkSample>,
 }
 
@@ -67,6 +70,10 @@ impl LinkMeter {
     pub(crate) fn ping(&mut self) -> Option<u64> {
         if self.until_ping > 0 {
             self.until_ping -= 1;
+            return None;
+        }
+        // Behind a payload that is on its way it would measure that too; it stays due.
+        if !self.open.is_empty() {
             return None;
         }
         self.until_ping = PUSHES_A_PING - 1;
@@ -113,12 +120,17 @@ impl LinkMeter {
         let (Some(rtt), true) = (self.rtts.iter().min(), counts) else {
             return;
         };
-        let rtt_s = (*rtt + self.injected).as_secs_f64();
-        let taken_s = at.saturating_duration_since(open.ready).as_secs_f64();
+        let rtt = *rtt + self.injected;
+        let held = Duration::try_from_secs_f64(held_s).unwrap_or(Duration::MAX);
+        let there = at.checked_sub(held).unwrap_or(open.ready);
+        // The link carries one payload after the other.
+        let begins = (open.ready + rtt).max(self.link_free.unwrap_or(open.ready));
+        let taken = there.saturating_duration_since(begins);
+        self.link_free = self.link_free.max(Some(there));
         self.latest = Some(LinkSample {
-            rtt_s,
+            rtt_s: rtt.as_secs_f64(),
             upload_bytes: open.payload_bytes,
-            upload_s: (taken_s - rtt_s - held_s).max(open.at_least.as_secs_f64()),
+            upload_s: taken.max(open.at_least).as_secs_f64(),
         });
     }
 
@@ -126,6 +138,7 @@ impl LinkMeter {
     pub(crate) fn lost(&mut self) {
         self.open.clear();
         self.rtts.clear();
+        self.link_free = None;
         self.until_ping = 0;
     }
 
@@ -182,6 +195,21 @@ mod tests {
     }
 
     #[test]
+    fn one_payload_behind_another_waits_for_the_link() {
+        let (mut meter, at) = meter(0, 0);
+        meter.begin(PushId(8), 100, (at(1), Duration::ZERO));
+        meter.begin(PushId(9), 100, (at(20), Duration::ZERO));
+        (7..=9).for_each(|push| meter.sent_whole(PushId(push)));
+        meter.verdict(PUSH, 1.0, at(10));
+        assert_eq!(take(&mut meter).map(|sample| sample.upload_s), Some(7.0));
+        // The first one's last byte was there as late as a verdict at 9 s would tell.
+        meter.verdict(PushId(8), 1.0, at(15));
+        assert_eq!(take(&mut meter).map(|sample| sample.upload_s), Some(5.0));
+        meter.verdict(PushId(9), 1.0, at(27));
+        assert_eq!(take(&mut meter).map(|sample| sample.upload_s), Some(4.0));
+    }
+
+    #[test]
     fn an_injected_delay_is_round_trip() {
         let (mut meter, at) = meter(1, 0);
         meter.sent_whole(PUSH);
@@ -221,6 +249,14 @@ mod tests {
         assert_eq!(pings, [1, 2, 3, 4]);
         meter.lost();
         assert_eq!(meter.ping(), Some(5), "another connection, another link");
+    }
+
+    #[test]
+    fn a_ping_waits_until_no_payload_is_on_its_way() {
+        let (mut meter, at) = meter(0, 0);
+        assert_eq!(meter.ping(), None);
+        meter.verdict(PUSH, 1.0, at(3));
+        assert_eq!(meter.ping(), Some(1));
     }
 
     #[test]

@@ -1,19 +1,26 @@
 //! The session: what a training loop calls.
 
-use crate::error::Meaning;
+mod arriving;
+mod drive;
+mod opening;
+
 use crate::link::Link;
 use crate::link_meter::LinkMeter;
-use crate::retry::Retry;
+use crate::upload::Upload;
 use crate::{Error, Throttle, upload};
+use arriving::Arriving;
 use asgc_core::config::Role;
 use asgc_core::ids::{Generation, Incarnation, PushId, Version, WorkerId};
+use asgc_core::initial::Recipe;
 use asgc_core::layout::Layout;
-use asgc_core::push::{Controls, LinkSample, Measured, Push, Verdict};
-use asgc_core::server::{Evaluation, Joining, Pull};
+use asgc_core::push::{Controls, LinkSample, Measured, Verdict};
+use asgc_core::server::{Evaluation, Joining};
 use asgc_core::worker::{Action, Input, MAX_IN_FLIGHT, Settings, Worker};
-use asgc_proto::v1::{self, server_message, worker_message};
-use asgc_proto::{bytes_to_floats, convert, floats_to_bytes};
-use std::collections::BTreeMap;
+use asgc_proto::floats_to_bytes;
+use asgc_proto::v1::{self, worker_message};
+use drive::Outgoing;
+use opening::Opening;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +39,8 @@ pub struct Options {
     pub give_up_after: Duration,
     /// Injected delays.
     pub throttle: Throttle,
+    /// How the model starts, and the seed that it is drawn from; `None` where that cannot be drawn.
+    pub initial: Option<(Recipe, u64)>,
 }
 
 /// The answer to a pull.
@@ -47,6 +56,15 @@ pub enum Pulled {
     Stop(String),
 }
 
+/// What [`Session::next`] waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happening {
+    /// A pull was answered.
+    Pulled(Pulled),
+    /// Pushes were settled: [`Session::take_settled`].
+    Settled,
+}
+
 /// A push that was settled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settled {
@@ -59,6 +77,9 @@ pub struct Settled {
 }
 
 /// A worker's place in a run.
+///
+/// Every future of it may be dropped before it is done, but for those of [`Session::initialise`] and
+/// [`Session::report`]: the next call goes on where it was.
 #[derive(Debug)]
 pub struct Session {
     options: Options,
@@ -70,6 +91,19 @@ pub struct Session {
     needs_parameters: bool,
     /// A pull was sent and not answered: a second one would get an answer of its own.
     pull_open: bool,
+    /// An answer to a pull is coming in.
+    arriving: Option<Arriving>,
+    /// The answer to a pull, until the caller is told.
+    answer: Option<Pulled>,
+    /// Pushes were settled since the caller was told so.
+    news: bool,
+    /// The server takes nobody in any more.
+    over: bool,
+    /// What is to be sent, in order, behind what is being sent.
+    outgoing: VecDeque<Outgoing>,
+    upload: Option<Upload>,
+    /// The way back to the server.
+    opening: Option<Opening>,
     pushed_at: BTreeMap<PushId, Instant>,
     settled: Vec<Settled>,
     meter: LinkMeter,
@@ -81,13 +115,14 @@ impl Session {
     /// Joins the run; tries to reach the server for `give_up_after`.
     pub async fn join(options: Options, layout: Layout, settings: Settings) -> Result<Self, Error> {
         let joining = Joining {
+            recipe: options.initial.as_ref().map(|(recipe, _)| recipe.clone()),
             role: options.role,
             wanted: options.wanted,
             incarnation: Incarnation(rand::random()),
             layout: layout.clone(),
             name: options.name.clone(),
         };
-        let link = open(&options, &joining).await?;
+        let link = Opening::begin(&options, &joining).link().await?;
         let settings = settings.of(WorkerId(link.admitted.worker_id.unwrap_or(0)));
         let meter = LinkMeter::new(options.throttle.delay);
         let mut session = Self {
@@ -99,6 +134,13 @@ impl Session {
             known: None,
             needs_parameters: false,
             pull_open: false,
+            arriving: None,
+            answer: None,
+            news: false,
+            over: false,
+            outgoing: VecDeque::new(),
+            upload: None,
+            opening: None,
             pushed_at: BTreeMap::new(),
             settled: Vec::new(),
             meter,
@@ -127,10 +169,28 @@ impl Session {
         &self.parameters
     }
 
+    /// The server's life that the session is part of.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        Generation(self.link.admitted.generation)
+    }
+
     /// The version of [`Session::parameters`].
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         self.known.map(|(_, version)| version)
+    }
+
+    /// As [`Session::version`], with the life of the server that it belongs to.
+    #[must_use]
+    pub fn held(&self) -> Option<(Generation, Version)> {
+        self.known
+    }
+
+    /// Pushes without a verdict.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.worker.in_flight()
     }
 
     /// The residual, flat; empty with error feedback off.
@@ -180,28 +240,54 @@ impl Session {
         std::mem::take(&mut self.settled)
     }
 
-    /// Waits for parameters newer than those held, as long as the consistency mode wants. Once the future is dropped
-    /// before it is done, the session is good for [`Session::leave`] only: the answer would come later.
+    /// Waits for parameters newer than those held, as long as the consistency mode wants.
     pub async fn pull(&mut self) -> Result<Pulled, Error> {
-        self.options.throttle.before_pull().await;
+        self.request_pull();
         loop {
-            if self.needs_parameters {
-                return Ok(Pulled::NeedParameters);
+            if let Happening::Pulled(pulled) = self.next().await? {
+                return Ok(pulled);
             }
-            let back = match self.try_pull().await {
-                Ok(pulled) => return Ok(pulled),
-                Err(meaning) => self.recover(meaning).await,
-            };
-            match back {
-                Ok(()) => {}
-                Err(Error::Over) => return Ok(self.stopped("the run is over".into())),
-                Err(error) => return Err(error),
+        }
+    }
+
+    /// Asks for parameters newer than those held, behind the pushes that were submitted; [`Session::next`] brings the
+    /// answer. While a pull is open this asks for nothing more.
+    pub fn request_pull(&mut self) {
+        // An answer that nobody was told of is older than this wish.
+        self.answer = self
+            .answer
+            .take()
+            .filter(|answer| matches!(answer, Pulled::Stop(_)));
+        let asked = self.pull_open || self.outgoing.iter().any(Outgoing::is_pull);
+        if !asked {
+            let leaves = Instant::now() + self.options.throttle.delay;
+            self.outgoing.push_back(Outgoing::Pull(leaves));
+        }
+    }
+
+    /// Sends what is to be sent, comes back after broken connections, and waits until a pull is answered or pushes are
+    /// settled. With nothing under way it waits for what the server says of its own accord.
+    pub async fn next(&mut self) -> Result<Happening, Error> {
+        loop {
+            if let Some(pulled) = self.answer.take() {
+                return Ok(Happening::Pulled(pulled));
             }
+            if std::mem::take(&mut self.news) {
+                return Ok(Happening::Settled);
+            }
+            if self.over {
+                return Ok(Happening::Pulled(Pulled::Stop("the run is over".into())));
+            }
+            if std::mem::take(&mut self.needs_parameters) {
+                return Ok(Happening::Pulled(Pulled::NeedParameters));
+            }
+            self.step().await?;
         }
     }
 
     /// Sends the initial parameters that the server asked for, flat, in layout order.
     pub async fn initialise(&mut self, values: Vec<f32>) -> Result<(), Error> {
+        self.flush().await?;
         self.needs_parameters = false;
         let bytes = floats_to_bytes(values);
         let size_bytes = bytes.len() as u64;
@@ -213,17 +299,38 @@ impl Session {
         match upload::whole(&mut self.link, header, &bytes).await {
             Ok(()) => Ok(()),
             // The server will ask again, this worker or another.
-            Err(meaning) => self.recover_unless_over(meaning).await,
+            Err(meaning) => self.recover(meaning).await,
         }
     }
 
-    /// Compresses a gradient of the parameters pulled last and sends it; does not wait for the verdict.
-    /// [`Error::Unfit`] leaves the session as it was: compute another gradient.
-    pub async fn push(&mut self, gradient: &[f32], measured: Measured) -> Result<PushId, Error> {
+    /// Compresses a gradient of the parameters pulled last and sends it; does not wait for the verdict. The buffer is taken
+    /// in exchange for another of its length, with contents that mean nothing: compute the next gradient into it.
+    /// [`Error::Unfit`] leaves the session as it was: compute another gradient. A future that is dropped before it is done
+    /// may have submitted the gradient.
+    pub async fn push(&mut self, gradient: &mut Vec<f32>, measured: Measured) -> Result<PushId, Error> {
         let base = self
             .known
             .ok_or_else(|| Error::Protocol("a push needs a pull before it".into()))?;
         self.make_room().await?;
+        let id = self.submit(gradient, base, measured)?;
+        self.flush().await?;
+        Ok(id)
+    }
+
+    /// Compresses a gradient of the parameters `base` ([`Session::held`] when they were taken) and puts it into the queue:
+    /// it is sent while [`Session::next`] is waited for. [`Error::Unfit`] as [`Session::push`].
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] when 16 pushes ([`MAX_IN_FLIGHT`]) have no verdict: the server remembers only so many.
+    pub fn submit(
+        &mut self,
+        gradient: &mut Vec<f32>,
+        base: (Generation, Version),
+        measured: Measured,
+    ) -> Result<PushId, Error> {
+        if self.worker.in_flight() >= MAX_IN_FLIGHT {
+            return Err(Error::Protocol("too many pushes in flight".into()));
+        }
         let link = self.meter.untold();
         self.link_sample = link.or(self.link_sample);
         let began = Instant::now();
@@ -248,9 +355,10 @@ impl Session {
         push.header.measured.encode_s = began.elapsed().as_secs_f64();
         self.worker.encoded_in(id, push.header.measured.encode_s);
         self.pushed_at.insert(id, began);
-        if let Err(meaning) = self.send(&push).await {
-            // Coming back sends everything that has no verdict, this push included.
-            self.recover_unless_over(meaning).await?;
+        self.outgoing
+            .push_back(Outgoing::Push(Box::new(push), Instant::now()));
+        if self.over {
+            self.put_back();
         }
         Ok(id)
     }
@@ -268,7 +376,7 @@ impl Session {
         let header = worker_message::Kind::Evaluation(header);
         match upload::whole(&mut self.link, header, &evaluation.buffers).await {
             Ok(()) => Ok(()),
-            Err(meaning) => self.recover_unless_over(meaning).await,
+            Err(meaning) => self.recover(meaning).await,
         }
     }
 
@@ -277,211 +385,4 @@ impl Session {
         // A server that does not listen any more must not keep the worker from ending.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.link.leave(reason)).await;
     }
-
-    async fn try_pull(&mut self) -> Result<Pulled, Meaning> {
-        if !self.pull_open {
-            let request = convert::pull_request(Pull { known: self.known });
-            self.link.send(worker_message::Kind::Pull(request)).await?;
-            self.pull_open = true;
-        }
-        loop {
-            let (at, said) = self.link.receive().await?;
-            match said {
-                server_message::Kind::Snapshot(snapshot) => {
-                    self.pull_open = false;
-                    self.read_snapshot(snapshot).await?;
-                    return Ok(Pulled::Fresh);
-                }
-                server_message::Kind::Unchanged(at) => {
-                    self.pull_open = false;
-                    let at = (Generation(at.generation), Version(at.version));
-                    if self.known != Some(at) {
-                        return Err(protocol("unchanged, but from another version"));
-                    }
-                    return Ok(Pulled::Unchanged);
-                }
-                server_message::Kind::Stop(stop) => {
-                    self.pull_open = false;
-                    return Ok(self.stopped(stop.reason));
-                }
-                server_message::Kind::NeedParameters(_) => return Ok(Pulled::NeedParameters),
-                server_message::Kind::Chunk(_) => return Err(protocol("a chunk of nothing")),
-                said => self.hear(&said, at)?,
-            }
-        }
-    }
-
-    async fn read_snapshot(&mut self, snapshot: v1::Snapshot) -> Result<(), Meaning> {
-        if snapshot.size_bytes != self.layout().dense_bytes() {
-            return Err(protocol("a snapshot of another size than the model"));
-        }
-        let entries = self.layout().parameters();
-        // Until it is whole, there is nothing to train on.
-        self.known = None;
-        self.parameters.clear();
-        bytes_to_floats(&snapshot.data, &mut self.parameters);
-        while self.parameters.len() < entries {
-            let (at, said) = self.link.receive().await?;
-            match said {
-                server_message::Kind::Chunk(chunk) => bytes_to_floats(&chunk.data, &mut self.parameters),
-                said => self.hear(&said, at)?,
-            }
-        }
-        if self.parameters.len() > entries {
-            return Err(protocol("a snapshot longer than it said"));
-        }
-        self.known = Some((Generation(snapshot.generation), Version(snapshot.version)));
-        Ok(())
-    }
-
-    /// Waits until another push may be in flight. The server remembers only so many verdicts: with more pushes
-    /// undecided, a broken connection could leave some whose fate nobody knows.
-    async fn make_room(&mut self) -> Result<(), Error> {
-        while self.worker.in_flight() >= MAX_IN_FLIGHT {
-            let heard = match self.link.receive().await {
-                Ok((at, said)) => self.hear(&said, at),
-                Err(meaning) => Err(meaning),
-            };
-            match heard {
-                Ok(()) => {}
-                Err(meaning) => match self.recover(meaning).await {
-                    Ok(()) => {}
-                    // There will be no more verdicts; the next pull says so.
-                    Err(Error::Over) => return Ok(()),
-                    Err(error) => return Err(error),
-                },
-            }
-        }
-        Ok(())
-    }
-
-    async fn send(&mut self, push: &Push) -> Result<(), Meaning> {
-        let mut heard = Vec::new();
-        let tools = (&self.options.throttle, &mut self.meter);
-        let sent = upload::push(&mut self.link, push, tools, &mut heard).await;
-        heard.iter().try_for_each(|(at, said)| self.hear(said, *at))?;
-        sent
-    }
-
-    /// Takes what the server says on its own account, whatever the session is waiting for.
-    fn hear(&mut self, said: &server_message::Kind, at: Instant) -> Result<(), Meaning> {
-        match said {
-            server_message::Kind::Verdict(verdict) => {
-                self.meter.verdict(PushId(verdict.push_id), verdict.held_s, at);
-                self.settle(verdict)
-            }
-            server_message::Kind::Controls(controls) => self.adapt(controls),
-            // Meant for a push that was settled meanwhile, or for a ping that was waited for long enough.
-            server_message::Kind::Proceed(_) | server_message::Kind::Pong(_) => Ok(()),
-            _ => Err(protocol("an answer to nothing, or in the middle of a snapshot")),
-        }
-    }
-
-    fn adapt(&mut self, controls: &v1::Controls) -> Result<(), Meaning> {
-        let controls = convert::controls(controls).map_err(|error| protocol(&error.to_string()))?;
-        let (revision, codec) = (controls.revision.0, controls.codec);
-        tracing::info!(revision, compression = %codec, "compressing as the server says");
-        // Later gradients use them; there is nothing to be done now.
-        self.worker.handle(Input::Controls(controls), &mut Vec::new());
-        Ok(())
-    }
-
-    fn settle(&mut self, verdict: &v1::Verdict) -> Result<(), Meaning> {
-        let (push, verdict) = convert::verdict(verdict).map_err(|error| protocol(&error.to_string()))?;
-        let mut actions = Vec::new();
-        self.worker.handle(Input::Verdict { push, verdict }, &mut actions);
-        self.note(actions);
-        Ok(())
-    }
-
-    fn stopped(&mut self, reason: String) -> Pulled {
-        let mut actions = Vec::new();
-        self.worker.handle(Input::Stopped, &mut actions);
-        self.note(actions);
-        Pulled::Stop(reason)
-    }
-
-    /// Keeps what was settled; returns what is to be sent.
-    fn note(&mut self, actions: Vec<Action>) -> Vec<Push> {
-        let mut sends = Vec::new();
-        for action in actions {
-            match action {
-                Action::Send(push) => sends.push(push),
-                Action::Settled { push, verdict } => {
-                    let began = self.pushed_at.remove(&push);
-                    let latency = began.map_or(Duration::ZERO, |began| began.elapsed());
-                    self.settled.push(Settled {
-                        push,
-                        verdict,
-                        latency,
-                    });
-                }
-                Action::Unfit(_) => {}
-            }
-        }
-        sends
-    }
-
-    /// Takes note of a new link; returns the pushes to send again.
-    fn joined(&mut self) -> Vec<Push> {
-        self.needs_parameters = self.link.admitted.needs_parameters;
-        self.pull_open = false;
-        self.meter.lost();
-        // A process keeps its identity over reconnects.
-        self.joining.wanted = self.worker_id().or(self.joining.wanted);
-        let generation = Generation(self.link.admitted.generation);
-        // What was pulled in another life of the server says nothing about this one.
-        self.known = self.known.filter(|&(known, _)| known == generation);
-        let mut actions = Vec::new();
-        self.worker.handle(Input::Joined { generation }, &mut actions);
-        self.note(actions)
-    }
-
-    /// As [`Session::recover`], but that the run is over is left for the next pull to say.
-    async fn recover_unless_over(&mut self, meaning: Meaning) -> Result<(), Error> {
-        match self.recover(meaning).await {
-            Err(Error::Over) => Ok(()),
-            other => other,
-        }
-    }
-
-    /// After a broken connection: comes back and sends again what has no verdict.
-    async fn recover(&mut self, meaning: Meaning) -> Result<(), Error> {
-        let mut why = match meaning {
-            Meaning::Fatal(error) => return Err(error),
-            Meaning::Broken(why) => why,
-        };
-        'again: loop {
-            tracing::warn!(error = %why, "lost the server; coming back");
-            self.link = open(&self.options, &self.joining).await?;
-            self.reconnects += 1;
-            for push in self.joined() {
-                match self.send(&push).await {
-                    Ok(()) => {}
-                    Err(Meaning::Fatal(error)) => return Err(error),
-                    Err(Meaning::Broken(again)) => {
-                        why = again;
-                        continue 'again;
-                    }
-                }
-            }
-            tracing::info!("back in the run");
-            return Ok(());
-        }
-    }
-}
-
-async fn open(options: &Options, joining: &Joining) -> Result<Link, Error> {
-    let mut retry = Retry::new(&options.server, options.give_up_after);
-    loop {
-        match Link::open(&options.server, joining).await {
-            Ok(link) => return Ok(link),
-            Err(Meaning::Fatal(error)) => return Err(error),
-            Err(Meaning::Broken(why)) => retry.wait(why).await?,
-        }
-    }
-}
-
-fn protocol(what: &str) -> Meaning {
-    Meaning::Fatal(Error::Protocol(what.to_owned()))
 }

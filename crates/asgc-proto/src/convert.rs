@@ -1,8 +1,11 @@
 //! Messages to core types and back.
 
 mod controls;
+mod delta;
+mod recipe;
 
 pub use controls::{controls, controls_message, operator, operator_message};
+pub use delta::{Arrived, delta, delta_message, parameter_type, parameter_type_message};
 
 use crate::limits::MAX_NAME_BYTES;
 use crate::{PROTOCOL, v1};
@@ -64,7 +67,9 @@ pub fn joining(request: v1::JoinRequest) -> Result<Joining, Malformed> {
     if request.fingerprint[..] != layout.fingerprint().0 {
         return Err(malformed("the fingerprint does not belong to the tensors"));
     }
+    let recipe = recipe::recipe(&request.recipe, &layout)?;
     Ok(Joining {
+        recipe,
         role,
         wanted: request.worker_id.map(WorkerId),
         incarnation: Incarnation(request.incarnation),
@@ -84,7 +89,7 @@ pub fn join_request(joining: &Joining) -> v1::JoinRequest {
         name: tensor.name.clone(),
         shape: tensor.shape.iter().map(|&d| d as u64).collect(),
     };
-    let formats = [v1::Format::Identity, v1::Format::Topk, v1::Format::Quantize];
+    let formats = Format::ALL.map(format_message);
     v1::JoinRequest {
         protocol: PROTOCOL,
         role: role.into(),
@@ -94,6 +99,11 @@ pub fn join_request(joining: &Joining) -> v1::JoinRequest {
         tensors: joining.layout.tensors().iter().map(tensor).collect(),
         fingerprint: Bytes::copy_from_slice(&joining.layout.fingerprint().0),
         formats: formats.map(i32::from).to_vec(),
+        recipe: joining
+            .recipe
+            .as_ref()
+            .map(recipe::recipe_message)
+            .unwrap_or_default(),
     }
 }
 
@@ -166,6 +176,7 @@ pub fn push_header(message: v1::PushHeader) -> Result<PushHeader, Malformed> {
                 norm: figure(message.residual_dropped_norm),
             },
             link: message.link.and_then(link_sample),
+            pipeline_depth: message.pipeline_depth,
         },
     })
 }
@@ -185,6 +196,13 @@ fn format(value: i32) -> Result<Format, Malformed> {
         Ok(v1::Format::Identity) => Ok(Format::Identity),
         Ok(v1::Format::Topk) => Ok(Format::TopK),
         Ok(v1::Format::Quantize) => Ok(Format::Quantize),
+        Ok(v1::Format::Bf16) => Ok(Format::Bf16),
+        Ok(v1::Format::Fp16) => Ok(Format::Fp16),
+        Ok(v1::Format::TopkPacked) => Ok(Format::TopKPacked),
+        Ok(v1::Format::TopkPackedBf16) => Ok(Format::TopKPackedBf16),
+        Ok(v1::Format::TopkPackedInt8) => Ok(Format::TopKPackedInt8),
+        Ok(v1::Format::QuantizePacked) => Ok(Format::QuantizePacked),
+        Ok(v1::Format::Sign) => Ok(Format::Sign),
         _ => Err(Malformed::Unsupported {
             field: "format",
             value,
@@ -197,6 +215,13 @@ fn format_message(format: Format) -> v1::Format {
         Format::Identity => v1::Format::Identity,
         Format::TopK => v1::Format::Topk,
         Format::Quantize => v1::Format::Quantize,
+        Format::Bf16 => v1::Format::Bf16,
+        Format::Fp16 => v1::Format::Fp16,
+        Format::TopKPacked => v1::Format::TopkPacked,
+        Format::TopKPackedBf16 => v1::Format::TopkPackedBf16,
+        Format::TopKPackedInt8 => v1::Format::TopkPackedInt8,
+        Format::QuantizePacked => v1::Format::QuantizePacked,
+        Format::Sign => v1::Format::Sign,
     }
 }
 
@@ -232,6 +257,7 @@ pub fn push_message(header: &PushHeader, asks_first: bool, data: Bytes) -> v1::P
             upload_bytes: link.upload_bytes,
             upload_s: link.upload_s,
         }),
+        pipeline_depth: measured.pipeline_depth,
         data,
     }
 }
@@ -324,6 +350,7 @@ mod tests {
             shape: vec![2, 3],
         };
         join_request(&Joining {
+            recipe: None,
             role: Role::Trainer,
             wanted: Some(WorkerId(2)),
             incarnation: Incarnation(9),

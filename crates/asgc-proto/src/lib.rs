@@ -5,6 +5,7 @@
 
 pub mod convert;
 mod floats;
+pub mod framing;
 pub mod limits;
 
 pub use floats::{FloatsAsBytes, bytes_to_floats, floats_to_bytes};

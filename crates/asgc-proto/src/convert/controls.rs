@@ -2,7 +2,7 @@
 
 use super::{Malformed, format, format_message, malformed};
 use crate::v1;
-use asgc_core::codec::{Codec, Format};
+use asgc_core::codec::{Codec, Form, Format};
 use asgc_core::event::{Operator, Override};
 use asgc_core::ids::{Bits, Density, OutOfRange, Revision, WorkerId};
 use asgc_core::push::Controls;
@@ -18,6 +18,12 @@ pub fn controls(message: &v1::Controls) -> Result<Controls, Malformed> {
             let bits = u8::try_from(message.bits).unwrap_or(u8::MAX);
             Codec::Quantize(Bits::new(bits).map_err(out_of_range)?)
         }
+        Format::Sign => Codec::Sign,
+        // These say how something is written, not what is kept.
+        _ => {
+            let (field, value) = ("controls.format", message.format);
+            return Err(Malformed::Unsupported { field, value });
+        }
     };
     Ok(Controls {
         revision: Revision(message.revision),
@@ -30,11 +36,11 @@ pub fn controls(message: &v1::Controls) -> Result<Controls, Malformed> {
 pub fn controls_message(controls: &Controls) -> v1::Controls {
     let mut message = v1::Controls {
         revision: controls.revision.0,
-        format: format_message(controls.codec.format()).into(),
+        format: format_message(Form::default().format(controls.codec)).into(),
         ..Default::default()
     };
     match controls.codec {
-        Codec::Identity => {}
+        Codec::Identity | Codec::Sign => {}
         Codec::TopK(rho) => message.rho = rho.get(),
         Codec::Quantize(bits) => message.bits = bits.get().into(),
     }
@@ -102,6 +108,7 @@ mod tests {
         fn controls_survive_the_trip(revision: u64, rho in 0.001..=1.0f64, bits in 2u8..=8) {
             let codecs = [
                 Codec::Identity,
+                Codec::Sign,
                 Codec::TopK(Density::new(rho).unwrap()),
                 Codec::Quantize(Bits::new(bits).unwrap()),
             ];
