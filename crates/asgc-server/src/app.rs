@@ -6,8 +6,9 @@ use crate::metrics::Metrics;
 use crate::owner::{Command, Owner};
 use crate::service::{Service, Shared};
 use crate::sink::Sink;
+use crate::train::Direct;
 use crate::{generation, model_file};
-use asgc_core::config::{Config, OnLogError};
+use asgc_core::config::{CompressionMode, Config, DownlinkMode, OnLogError};
 use asgc_core::server::{Input, Server};
 use asgc_daemon::Daemon;
 use asgc_daemon::config::to_settings_json;
@@ -105,6 +106,9 @@ fn new_server(config: &Config, dir: &Path) -> Result<Server, BoxError> {
         Some(path) => Some(model_file::read(Path::new(path))?),
         None => None,
     };
+    if let Some(why) = no_delta(config) {
+        tracing::warn!("downlink.mode = \"delta\" will send snapshots: {why}");
+    }
     let initial = initial.map(|(layout, values)| (Arc::new(layout), values));
     Ok(Server::new(
         config.clone(),
@@ -112,6 +116,25 @@ fn new_server(config: &Config, dir: &Path) -> Result<Server, BoxError> {
         unix.as_secs_f64(),
         initial,
     ))
+}
+
+/// Why there will be no deltas though they are wanted.
+fn no_delta(config: &Config) -> Option<&'static str> {
+    let optimizer = &config.optimizer;
+    let dense = optimizer.momentum > 0.0 || optimizer.weight_decay > 0.0;
+    if config.downlink.mode != DownlinkMode::Delta {
+        return None;
+    }
+    match config.compression.mode {
+        _ if dense => Some(
+            "optimizer.momentum and optimizer.weight_decay move every entry; set them to 0, use error_feedback.momentum at \
+             the workers, or downlink.mode = \"lossy\"",
+        ),
+        CompressionMode::Identity => Some(
+            "pushes that carry every entry are as long as all parameters; set compression.mode, or downlink.mode = \"lossy\"",
+        ),
+        CompressionMode::Topk | CompressionMode::Quantize | CompressionMode::Sign => None,
+    }
 }
 
 async fn tick(queue: mpsc::Sender<Command>, traffic: Arc<Traffic>) {
@@ -151,9 +174,11 @@ async fn router(
         sessions: AtomicU64::new(1),
         open: AtomicU64::new(0),
     });
-    let service = ParameterServerServer::new(Service { shared })
+    let service = Service { shared };
+    let calls = ParameterServerServer::new(service.clone())
         .max_decoding_message_size(limits::MAX_MESSAGE_BYTES)
         .max_encoding_message_size(limits::MAX_MESSAGE_BYTES);
+    let service = Direct::new(service, calls);
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<ParameterServerServer<Service>>().await;
     tokio::spawn(async move {

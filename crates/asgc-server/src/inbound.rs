@@ -1,5 +1,6 @@
 //! One session's messages, reassembled from chunks and checked, off the owner's thread.
 
+use crate::assembly::Assembly;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::owner::Command;
@@ -10,7 +11,7 @@ use asgc_core::push::PushHeader;
 use asgc_core::server::{Evaluation, Input, Pushed, SessionId};
 use asgc_proto::v1::{self, server_message, worker_message::Kind};
 use asgc_proto::{bytes_to_floats, convert};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -54,12 +55,6 @@ pub(crate) struct Inbound {
     upload: Option<(Upload, Assembly)>,
 }
 
-/// Bytes of known number, put together from chunks.
-struct Assembly {
-    size: u64,
-    bytes: BytesMut,
-}
-
 impl Inbound {
     pub(crate) fn new(
         session: SessionId,
@@ -84,7 +79,7 @@ impl Inbound {
         match kind {
             Kind::Hello(_) => Err(malformed("hello comes once, first")),
             Kind::Pull(request) => {
-                self.upload = None;
+                self.forget_upload();
                 self.queue(Input::Pull {
                     session,
                     pull: convert::pull(&request),
@@ -113,7 +108,7 @@ impl Inbound {
             }
             Kind::Chunk(chunk) => self.append(chunk.data).await,
             Kind::Abort(_) => {
-                self.upload = None;
+                self.forget_upload();
                 Ok(())
             }
             // Answered here, past the owner's queue: it measures the link and nothing else.
@@ -133,14 +128,8 @@ impl Inbound {
         let began = Instant::now();
         let (asks, data) = (message.asks_first, std::mem::take(&mut message.data));
         let header = convert::push_header(message)?;
-        let expected = Payload::expected_bytes(header.format, &header.entries, &self.layout)?;
-        if header.payload_bytes != expected {
-            return Err(PayloadError::Length {
-                found: header.payload_bytes,
-                expected,
-            }
-            .into());
-        }
+        let expected = header.payload_bytes;
+        Payload::check_claim(header.format, &header.entries, expected, &self.layout)?;
         if (data.len() as u64) < expected {
             let input = Input::Announce {
                 session: self.session,
@@ -160,6 +149,7 @@ impl Inbound {
 
     /// Starts an upload; one that was not finished is forgotten.
     async fn begin(&mut self, upload: Upload, size: u64, data: Bytes) -> Result<(), End> {
+        self.forget_upload();
         if data.len() > self.chunk_bytes {
             let (found, limit) = (data.len(), self.chunk_bytes);
             return Err(malformed(&format!(
@@ -170,13 +160,7 @@ impl Inbound {
             // All of it came in one message: its buffer is used as it is.
             return self.complete(upload, data).await;
         }
-        self.upload = Some((
-            upload,
-            Assembly {
-                size,
-                bytes: BytesMut::new(),
-            },
-        ));
+        self.upload = Some((upload, Assembly::new(size)));
         if data.is_empty() {
             Ok(())
         } else {
@@ -195,20 +179,26 @@ impl Inbound {
                 self.chunk_bytes
             )));
         }
-        let arrived = assembly.bytes.len() + data.len();
-        if arrived as u64 > assembly.size {
+        if !assembly.append(&data) {
+            let (found, missing) = (data.len(), assembly.missing());
             return Err(malformed(&format!(
-                "{arrived} bytes of {} that were announced",
-                assembly.size
+                "a chunk of {found} bytes, and {missing} were missing of what was announced"
             )));
         }
-        assembly.bytes.extend_from_slice(&data);
-        if (arrived as u64) < assembly.size {
+        if assembly.missing() > 0 {
             return Ok(());
         }
         match self.upload.take() {
-            Some((upload, assembly)) => self.complete(upload, assembly.bytes.freeze()).await,
+            Some((upload, assembly)) => self.complete(upload, assembly.into_bytes()).await,
             None => Ok(()),
+        }
+    }
+
+    /// Gives up what was not finished. What is missing of a push will not be sent any more, since the worker heard that
+    /// the push was refused.
+    fn forget_upload(&mut self) {
+        if let Some((Upload::Push { .. }, assembly)) = self.upload.take() {
+            self.metrics.saved(assembly.missing());
         }
     }
 

@@ -21,6 +21,7 @@
 
 mod admin;
 pub mod app;
+mod assembly;
 mod generation;
 mod inbound;
 mod incoming;
@@ -30,3 +31,4 @@ mod outbox;
 mod owner;
 mod service;
 mod sink;
+mod train;

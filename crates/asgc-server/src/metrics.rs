@@ -6,7 +6,7 @@ mod links;
 use asgc_core::config::Config;
 use asgc_core::event::{Decision, Event, RunEnd, Update};
 use asgc_core::ids::WorkerId;
-use asgc_core::server::FrameBytes;
+use asgc_core::server::{Answer, FrameBytes};
 use asgc_daemon::metrics::prometheus::core::{AtomicU64, GenericCounter};
 use asgc_daemon::metrics::prometheus::{
     Counter, Error, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec,
@@ -36,6 +36,7 @@ pub(crate) struct Metrics {
     labels: WorkerLabels,
     payload_bytes: IntCounter,
     received_bytes: IntCounter,
+    saved_bytes: IntCounter,
     staleness: Histogram,
     train_loss: Gauge,
     test_loss: Gauge,
@@ -44,6 +45,7 @@ pub(crate) struct Metrics {
     control: ControlMetrics,
     links: LinkMetrics,
     dropped: Counter,
+    pulls: IntCounterVec,
     members: GaugeVec,
     uplink: GenericCounter<AtomicU64>,
     downlink: GenericCounter<AtomicU64>,
@@ -95,6 +97,10 @@ impl Metrics {
                 "asgc_server_received_payload_bytes_total",
                 "Payload bytes that arrived: less by what early refusal saved",
             )?,
+            saved_bytes: registry.counter(
+                "asgc_server_saved_payload_bytes_total",
+                "Payload bytes that were announced and then not sent, since the push was refused",
+            )?,
             staleness: registry.histogram(
                 "asgc_server_staleness_versions",
                 "Staleness of pushes when they were decided",
@@ -112,6 +118,11 @@ impl Metrics {
             dropped: registry.float_counter(
                 "asgc_server_residual_dropped_norm_total",
                 "Norms of what the bound on residuals took away, summed over drops",
+            )?,
+            pulls: registry.counters(
+                "asgc_server_pulls_total",
+                "Pulls by what answered them",
+                &["answer"],
             )?,
             members: registry.gauges(
                 "asgc_server_members",
@@ -231,6 +242,21 @@ impl Metrics {
 
     pub(crate) fn log_failed(&self, failed: bool) {
         self.log_failed.set(f64::from(u8::from(failed)));
+    }
+
+    pub(crate) fn answered(&self, answer: &Answer) {
+        let name = match answer {
+            Answer::Snapshot { .. } => "snapshot",
+            Answer::Delta(_) => "delta",
+            Answer::Unchanged { .. } => "unchanged",
+            Answer::Stop { .. } => "stop",
+        };
+        self.pulls.with_label_values(&[name]).inc();
+    }
+
+    /// Payload bytes that were announced will not come.
+    pub(crate) fn saved(&self, bytes: u64) {
+        self.saved_bytes.inc_by(bytes);
     }
 
     pub(crate) fn applied(&self, took: Duration) {

@@ -1,13 +1,13 @@
 //! One session's answers: verdicts go out between the chunks of a snapshot, never behind it.
 //!
 //! The outbox is bounded without a queue for bulk: a worker has at most one pull open, so there is at most one
-//! snapshot, whose chunks are shared with the parameters themselves until they are sent.
+//! answer, whose chunks and payloads are shared with the server itself until they are sent ([`bulk`]).
 
-use asgc_core::parameters::Chunk;
+mod bulk;
+
 use asgc_core::server::Answer;
-use asgc_proto::floats_to_bytes;
 use asgc_proto::v1::{self, server_message::Kind};
-use bytes::Bytes;
+use bulk::Bulk;
 use futures_util::stream::{self, Stream};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,10 @@ use tonic::Status;
 const MAX_UNREAD: usize = 1024;
 
 /// What waits to be sent to one worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outbox {
+    /// Largest `data` of a message, in bytes.
+    chunk_bytes: usize,
     waiting: Mutex<Waiting>,
     wake: Notify,
     closed: Notify,
@@ -28,12 +30,24 @@ pub(crate) struct Outbox {
 #[derive(Debug, Default)]
 struct Waiting {
     urgent: VecDeque<Kind>,
-    bulk: VecDeque<Kind>,
+    bulk: Bulk,
+    /// Counts answers, so that one that is being written does not take the place of the next.
+    answers: u64,
     /// The stream ends once this is set: with a status at once, without one after all has been sent.
     end: Option<Option<Status>>,
 }
 
 impl Outbox {
+    /// An empty one; no message has more than `chunk_bytes` bytes of data.
+    pub(crate) fn new(chunk_bytes: usize) -> Self {
+        Self {
+            chunk_bytes,
+            waiting: Mutex::default(),
+            wake: Notify::new(),
+            closed: Notify::new(),
+        }
+    }
+
     /// Sends a short message ahead of any snapshot.
     pub(crate) fn urgent(&self, kind: Kind) {
         let mut waiting = self.lock();
@@ -50,24 +64,10 @@ impl Outbox {
 
     /// Answers a pull. What is left of an answer before it is dropped: only the last pull counts.
     pub(crate) fn answer(&self, answer: Answer) {
-        let messages = match answer {
-            Answer::Snapshot {
-                generation,
-                version,
-                chunks,
-            } => snapshot(generation.0, version.0, &chunks),
-            Answer::Unchanged { generation, version } => {
-                let at = v1::Unchanged {
-                    generation: generation.0,
-                    version: version.0,
-                };
-                VecDeque::from([Kind::Unchanged(at)])
-            }
-            Answer::Stop { reason } => VecDeque::from([Kind::Stop(v1::Stop {
-                reason: reason.to_string(),
-            })]),
-        };
-        self.lock().bulk = messages;
+        let mut waiting = self.lock();
+        waiting.bulk = Bulk::of(answer);
+        waiting.answers += 1;
+        drop(waiting);
         self.wake.notify_one();
     }
 
@@ -104,21 +104,38 @@ impl Outbox {
     async fn next(&self) -> Option<Result<Kind, Status>> {
         loop {
             let woken = self.wake.notified();
-            {
+            let (bulk, answers) = {
                 let mut waiting = self.lock();
                 if let Some(Some(status)) = &waiting.end {
                     return Some(Err(status.clone()));
                 }
-                let kind = waiting.urgent.pop_front().or_else(|| waiting.bulk.pop_front());
-                if let Some(kind) = kind {
+                if let Some(kind) = waiting.urgent.pop_front() {
                     return Some(Ok(kind));
                 }
-                if waiting.end.is_some() {
+                if waiting.bulk.is_empty() && waiting.end.is_some() {
                     return None;
                 }
+                (std::mem::take(&mut waiting.bulk), waiting.answers)
+            };
+            if let Some(kind) = self.write(bulk, answers) {
+                return Some(Ok(kind));
             }
             woken.await;
         }
+    }
+
+    /// The next message of an answer. It is made outside the lock: whoever has something urgent does not wait for it.
+    fn write(&self, mut bulk: Bulk, answers: u64) -> Option<Kind> {
+        let kind = bulk.next(self.chunk_bytes);
+        let mut waiting = self.lock();
+        if waiting.answers == answers {
+            waiting.bulk = bulk;
+            return kind;
+        }
+        // Another answer came meanwhile, and this one is not to be gone on with.
+        drop(waiting);
+        self.wake.notify_one();
+        None
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -127,24 +144,11 @@ impl Outbox {
     }
 }
 
-fn snapshot(generation: u64, version: u64, chunks: &[Chunk]) -> VecDeque<Kind> {
-    let size_bytes = chunks.iter().map(|chunk| 4 * chunk.len() as u64).sum();
-    let mut data = chunks.iter().map(|chunk| floats_to_bytes(Arc::clone(chunk)));
-    let first = data.next().unwrap_or_else(Bytes::new);
-    let head = v1::Snapshot {
-        generation,
-        version,
-        size_bytes,
-        data: first,
-    };
-    let rest = data.map(|data| Kind::Chunk(v1::Chunk { data }));
-    std::iter::once(Kind::Snapshot(head)).chain(rest).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use asgc_core::ids::{Generation, Version};
+    use asgc_core::parameters::Chunk;
     use tokio_stream::StreamExt as _;
 
     fn three_chunks(version: u64) -> Answer {
@@ -153,6 +157,7 @@ mod tests {
             generation: Generation(1),
             version: Version(version),
             chunks,
+            rounded: false,
         }
     }
 
@@ -179,7 +184,7 @@ mod tests {
 
     #[tokio::test]
     async fn verdicts_go_between_chunks() {
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(Outbox::new(8));
         outbox.answer(three_chunks(7));
         let mut stream = Box::pin(Arc::clone(&outbox).stream());
         assert_eq!(name(stream.next().await), "snapshot 7");
@@ -195,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn controls_need_no_pull_and_come_ahead_of_a_snapshot() {
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(Outbox::new(8));
         let controls = v1::Controls {
             revision: 3,
             ..Default::default()
@@ -210,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_does_not_wait_for_the_snapshot() {
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(Outbox::new(8));
         outbox.answer(three_chunks(7));
         outbox.close(Some(Status::aborted("replaced")));
         let mut stream = Box::pin(Arc::clone(&outbox).stream());
@@ -221,7 +226,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_worker_that_does_not_read_is_cut_off() {
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(Outbox::new(8));
         (0..=MAX_UNREAD as u64).for_each(|push| outbox.urgent(verdict(push)));
         outbox.closed().await;
         let mut stream = Box::pin(Arc::clone(&outbox).stream());

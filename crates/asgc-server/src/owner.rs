@@ -206,6 +206,7 @@ impl Owner {
                     }
                 }
                 Action::Answer { session, answer } => {
+                    self.metrics.answered(&answer);
                     if let Some(member) = members.get(&session) {
                         member.outbox.answer(answer);
                     }

@@ -8,8 +8,10 @@ use crate::owner::Command;
 use asgc_core::layout::Layout;
 use asgc_core::server::{FrameBytes, Input, SessionId};
 use asgc_proto::convert;
+use asgc_proto::framing::Read;
 use asgc_proto::v1::parameter_server_server::ParameterServer;
 use asgc_proto::v1::{self, worker_message::Kind};
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,7 +69,7 @@ impl ParameterServer for Service {
         let shared = &self.shared;
         let joining = convert::joining(request.into_inner()).map_err(|error| unsupported(&error))?;
         let session = shared.admit_one()?;
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(Outbox::new(shared.chunk_bytes));
         let layout = Arc::new(joining.layout.clone());
         let (reply, admitted) = oneshot::channel();
         let input = Input::Join {
@@ -102,15 +104,29 @@ impl ParameterServer for Service {
             generation: admission.generation.0,
             needs_parameters: admission.needs_parameters,
             chunk_bytes: shared.chunk_bytes as u32,
+            initial_sha256: admission
+                .initial
+                .map(|digest| Bytes::copy_from_slice(&digest.0))
+                .unwrap_or_default(),
         }))
     }
 
     async fn train(
         &self,
-        request: Request<Streaming<v1::WorkerMessage>>,
+        _: Request<Streaming<v1::WorkerMessage>>,
     ) -> Result<Response<ServerStream>, Status> {
-        let connection = request.extensions().get::<Connection>().cloned();
-        let mut messages = request.into_inner();
+        // `train.rs` takes these requests before tonic would.
+        Err(Status::internal("Train is not served here"))
+    }
+}
+
+impl Service {
+    /// Opens the stream of a session: reads its hello, and serves it from then on. The outbox is the answer.
+    pub(crate) async fn open(
+        &self,
+        mut messages: Read<v1::WorkerMessage>,
+        connection: Option<Connection>,
+    ) -> Result<Arc<Outbox>, Status> {
         let first = tokio::time::timeout(self.shared.patience, messages.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no hello came"))??;
         let Some(v1::WorkerMessage {
@@ -126,7 +142,7 @@ impl ParameterServer for Service {
         let outbox = Arc::clone(&pending.outbox);
         let shared = Arc::clone(&self.shared);
         tokio::spawn(shared.serve(pending, messages, connection));
-        Ok(Response::new(Box::pin(outbox.stream())))
+        Ok(outbox)
     }
 }
 
@@ -179,7 +195,7 @@ impl Shared {
     async fn serve(
         self: Arc<Self>,
         pending: Pending,
-        mut messages: Streaming<v1::WorkerMessage>,
+        mut messages: Read<v1::WorkerMessage>,
         connection: Option<Connection>,
     ) {
         let Pending {

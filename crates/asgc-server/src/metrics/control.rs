@@ -44,7 +44,7 @@ impl ControlMetrics {
         }
         let compression = &config.compression;
         let (rho, bits) = match compression.mode {
-            CompressionMode::Identity => (1.0, FULL_BITS),
+            CompressionMode::Identity | CompressionMode::Sign => (1.0, FULL_BITS),
             CompressionMode::Topk => (compression.rho, FULL_BITS),
             CompressionMode::Quantize => (1.0, f64::from(compression.bits)),
         };

@@ -164,6 +164,6 @@ impl LinkMetrics {
 fn rho(codec: Codec) -> f64 {
     match codec {
         Codec::TopK(rho) => rho.get(),
-        Codec::Identity | Codec::Quantize(_) => 1.0,
+        Codec::Identity | Codec::Quantize(_) | Codec::Sign => 1.0,
     }
 }
