@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// The model's first layer does not take the data set's images.
     #[error(
-        "{model:?} does not take the images of {dataset:?}: SmallCnn reads FashionMnist and Procedural, \
+        "{model:?} does not take the images of {dataset:?}: SmallCnn and ToyCnn read FashionMnist and Procedural, \
          Resnet8 and Resnet18 read Cifar10"
     )]
     Mismatch {
@@ -36,6 +36,9 @@ pub enum Error {
         /// The data set.
         dataset: Dataset,
     },
+    /// A model's list of first distributions does not fit its layout.
+    #[error(transparent)]
+    Recipe(asgc_core::initial::NotARecipe),
     /// The model is a formula, not a network.
     #[error("{} is a synthetic objective, which only `asgc run --mode simulate` computes", .0.as_str())]
     Synthetic(Model),

@@ -29,5 +29,5 @@ pub use data::{Batch, Cursor};
 pub use error::Error;
 pub use evaluate::{Evaluation, Evaluator, EvaluatorSpec};
 pub use gradient::{Step, Trainer, TrainerSpec};
-pub use model::{initial_parameters, layout};
+pub use model::{initial_parameters, layout, recipe};
 pub use task::Torch;

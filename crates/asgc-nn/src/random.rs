@@ -10,10 +10,7 @@ pub(crate) fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
     rng
 }
 
-/// Uniform in `[0, 1)`, in steps of 2^-24, which `f32` holds exactly.
-pub(crate) fn unit(rng: &mut impl Rng) -> f32 {
-    (rng.next_u32() >> 8) as f32 * (1.0 / 16_777_216.0)
-}
+pub(crate) use asgc_core::initial::unit;
 
 /// Uniform in `0..n` up to a bias of `n / 2^32`.
 pub(crate) fn below(rng: &mut impl Rng, n: u32) -> u32 {

@@ -3,6 +3,7 @@
 use crate::{Batch, EvaluatorSpec, TrainerSpec};
 use asgc_core::config::Config;
 use asgc_core::ids::WorkerId;
+use asgc_core::initial::Recipe;
 use asgc_core::layout::Layout;
 use asgc_core::task::{BoxError, Computed, Evaluator, Measurement, Task, Trainer};
 use std::path::PathBuf;
@@ -55,6 +56,10 @@ impl Task for Torch {
             self.config.workload.model,
             self.config.run.seed,
         )?)
+    }
+
+    fn recipe(&self) -> Option<Recipe> {
+        crate::recipe(self.config.workload.model).ok()
     }
 
     fn trainer(&self, worker: WorkerId) -> Result<Box<dyn Trainer>, BoxError> {

@@ -3,7 +3,7 @@
 use crate::metrics::Metrics;
 use crate::{evaluator, trainer};
 use asgc_client::{Error, Options, Session, Throttle, fetch_settings};
-use asgc_core::config::{Config, Role};
+use asgc_core::config::{Config, Role, validate};
 use asgc_core::ids::WorkerId;
 use asgc_core::task::Task;
 use asgc_core::worker::Settings;
@@ -40,6 +40,10 @@ where
         () = daemon.shutdown.requested() => return Ok(ExitCode::SUCCESS),
     };
     let config = overlay(from_settings_json(&settings)?, &daemon.config);
+    // The run's settings and this machine's are sound by themselves, but may not go together.
+    if let Some(invalid) = validate(&config).first() {
+        return Err(invalid.to_string().into());
+    }
     let run = Run {
         task: task(&config)?,
         config,
@@ -66,7 +70,7 @@ where
 fn take_part(run: &Run) -> Result<(), BoxError> {
     let layout = run.task.layout()?;
     let settings = Settings::new(&run.config)?;
-    let joining = Session::join(options(&run.config), layout, settings);
+    let joining = Session::join(options(run), layout, settings);
     let joined = run.runtime.block_on(async {
         tokio::select! {
             joined = joining => Some(joined),
@@ -94,7 +98,8 @@ fn take_part(run: &Run) -> Result<(), BoxError> {
     outcome
 }
 
-fn options(config: &Config) -> Options {
+fn options(run: &Run) -> Options {
+    let config = &run.config;
     let heterogeneity = &config.heterogeneity;
     Options {
         server: config.worker.server.clone(),
@@ -103,6 +108,7 @@ fn options(config: &Config) -> Options {
         name: name(),
         give_up_after: Duration::from_secs_f64(config.worker.give_up_after_s),
         throttle: Throttle::new(heterogeneity.comm_delay_ms, heterogeneity.bandwidth_mbps),
+        initial: run.task.recipe().map(|recipe| (recipe, config.run.seed)),
     }
 }
 

@@ -28,7 +28,9 @@ pub(crate) fn evaluate(run: &Run, session: &mut Session) -> Result<String, BoxEr
             Some(Pulled::NeedParameters) => return Err("the server asks an evaluator for parameters".into()),
             Some(Pulled::Fresh | Pulled::Unchanged) => {}
         }
-        run.metrics.pulled(began.elapsed().as_secs_f64(), session);
+        run.metrics.fetched(began.elapsed().as_secs_f64());
+        run.metrics.pulled(session);
+        run.metrics.settled(session);
         let began = Instant::now();
         let measured = evaluator.evaluate(session.parameters())?;
         let eval_s = began.elapsed().as_secs_f64();

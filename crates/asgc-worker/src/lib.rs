@@ -6,13 +6,17 @@
 //! | room | what lives there |
 //! |---|---|
 //! | [`app`] | joining, and choosing the role's loop |
-//! | `trainer` | pull, compute, push |
+//! | `trainer` | pull, compute, push, by turns |
+//! | `pipeline` | the same with pushes under way |
+//! | `compute` | one gradient |
 //! | `evaluator` | pull, measure, report |
 //! | `metrics` | the worker's metrics |
 
 pub mod app;
+mod compute;
 mod evaluator;
 mod metrics;
+mod pipeline;
 mod trainer;
 
 pub use app::run;

@@ -57,6 +57,10 @@ enum Command {
     },
 }
 
+/// Messages of 1 MiB come and go many times a second: the system's allocator would map and fault each of them anew.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let args = match parse::<Args>() {
         Ok(args) => args,

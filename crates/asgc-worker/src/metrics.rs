@@ -54,7 +54,7 @@ impl Metrics {
                 "asgc_worker_link_goodput_bytes_per_second",
                 "Payload bytes a second that the uplink carried at the last push that was measured",
             )?,
-            fetch: seconds("asgc_worker_fetch_seconds", "Waiting for parameters")?,
+            fetch: seconds("asgc_worker_fetch_seconds", "Waiting until it may compute")?,
             compute: seconds(
                 "asgc_worker_compute_seconds",
                 "Computing a gradient, injected delay included",
@@ -67,7 +67,7 @@ impl Metrics {
         })
     }
 
-    pub(crate) fn step(&self, measured: &Measured, session: &mut Session) {
+    pub(crate) fn step(&self, measured: &Measured, session: &Session) {
         self.loss.set(measured.loss);
         self.compute.observe(measured.compute_s);
         self.residual_norm.set(session.residual_norm());
@@ -81,16 +81,17 @@ impl Metrics {
                 self.goodput.set(link.upload_bytes as f64 / link.upload_s);
             }
         }
-        self.settled(session);
     }
 
-    pub(crate) fn pulled(&self, fetch_s: f64, session: &mut Session) {
+    pub(crate) fn fetched(&self, fetch_s: f64) {
         self.fetch.observe(fetch_s);
+    }
+
+    pub(crate) fn pulled(&self, session: &Session) {
         self.version
             .set(session.version().map_or(0.0, |version| version.0 as f64));
         self.reconnects
             .inc_by(session.reconnects().saturating_sub(self.reconnects.get()));
-        self.settled(session);
     }
 
     pub(crate) fn unfit(&self) {
@@ -102,11 +103,14 @@ impl Metrics {
         self.evaluate.observe(seconds);
     }
 
-    fn settled(&self, session: &mut Session) {
-        for Settled { verdict, latency, .. } in session.take_settled() {
+    /// Counts the pushes that were settled since; how many.
+    pub(crate) fn settled(&self, session: &mut Session) -> u64 {
+        let settled = session.take_settled();
+        for Settled { verdict, latency, .. } in &settled {
             let decision = verdict.decision.as_str();
             self.pushes.with_label_values(&[decision]).inc();
             self.push_latency.observe(latency.as_secs_f64());
         }
+        settled.len() as u64
     }
 }

@@ -1,67 +1,49 @@
-//! The trainer's loop: pull, compute, push.
+//! The trainer's loop: pull, compute, push, by turns. With a pipeline it is [`crate::pipeline`]'s.
 
 use crate::app::Run;
-use asgc_client::{Error, Pulled, Session};
-use asgc_core::ids::WorkerId;
+use crate::compute::{Computing, Unfit};
+use crate::pipeline;
+use asgc_client::{Pulled, Session};
+use asgc_core::ids::{Version, WorkerId};
 use asgc_core::push::Measured;
-use asgc_core::task::{Computed, Trainer};
 use asgc_daemon::exit::BoxError;
-use std::time::{Duration, Instant};
-
-/// Gradients in a row that may be unfit before the worker says that it cannot go on: by then the parameters
-/// themselves have diverged.
-const MAX_UNFIT: u32 = 100;
+use std::time::Instant;
 
 /// Trains until the server or a signal says stop; returns why.
 pub(crate) fn train(run: &Run, session: &mut Session) -> Result<String, BoxError> {
     let worker = session.worker_id().unwrap_or(WorkerId(0));
     tracing::info!(worker = worker.0, "loading data");
-    let mut trainer = run.task.trainer(worker)?;
-    let delay = run
-        .config
-        .heterogeneity
-        .compute_delay
-        .get(&worker.0)
-        .copied()
-        .unwrap_or(0.0);
-    let mut gradient = vec![0.0; session.layout().parameters()];
-    let mut unfit = 0;
+    let computing = Computing::new(run, worker)?;
     run.health.set_ready();
-    tracing::info!(worker = worker.0, "training");
+    let depth = run.config.worker.pipeline_depth;
+    tracing::info!(worker = worker.0, depth, "training");
+    if depth > 1 {
+        pipeline::train(run, session, computing)
+    } else {
+        by_turns(run, session, computing)
+    }
+}
+
+fn by_turns(run: &Run, session: &mut Session, mut computing: Computing) -> Result<String, BoxError> {
+    let mut gradient = vec![0.0; session.layout().parameters()];
+    let mut unfit = Unfit::default();
     loop {
         let fetch_s = match pull(run, session)? {
             Ok(fetch_s) => fetch_s,
             Err(stopped) => return Ok(stopped),
         };
-        trainer.set_parameters(session.parameters())?;
-        trainer.next_batch()?;
-        let Some((computed, compute_s)) = compute(run, trainer.as_mut(), delay, &mut gradient)? else {
+        let base = session.version().unwrap_or(Version(0));
+        computing.begin(session.parameters(), base)?;
+        let Some(computed) = computing.finish(run, &mut gradient)? else {
             return Ok("asked to stop".into());
         };
-        let Computed { loss, samples } = computed;
-        let measured = Measured {
-            fetch_s,
-            compute_s,
-            loss,
-            samples,
-            ..Measured::default()
-        };
-        match run.runtime.block_on(session.push(&gradient, measured)) {
-            Ok(_) => unfit = 0,
-            Err(Error::Unfit(error)) => {
-                unfit += 1;
-                run.metrics.unfit();
-                tracing::warn!(%error, "unfit gradient; taking the next batch");
-                if unfit >= MAX_UNFIT {
-                    return Err(format!(
-                        "{unfit} gradients in a row were unfit: the model has diverged; lower workload.lr"
-                    )
-                    .into());
-                }
-            }
-            Err(error) => return Err(error.into()),
+        let measured = Measured { fetch_s, ..computed };
+        let pushed = run.runtime.block_on(session.push(&mut gradient, measured));
+        if unfit.judge(pushed)? {
+            run.metrics.unfit();
         }
         run.metrics.step(&measured, session);
+        run.metrics.settled(session);
     }
 }
 
@@ -85,32 +67,11 @@ fn pull(run: &Run, session: &mut Session) -> Result<Result<f64, String>, BoxErro
             }
             Some(Pulled::Fresh | Pulled::Unchanged) => {
                 let fetch_s = began.elapsed().as_secs_f64();
-                run.metrics.pulled(fetch_s, session);
+                run.metrics.fetched(fetch_s);
+                run.metrics.pulled(session);
+                run.metrics.settled(session);
                 return Ok(Ok(fetch_s));
             }
         }
     }
-}
-
-/// The injected delay and the gradient; `None` when asked to stop meanwhile.
-fn compute(
-    run: &Run,
-    trainer: &mut dyn Trainer,
-    delay_s: f64,
-    gradient: &mut [f32],
-) -> Result<Option<(Computed, f64)>, BoxError> {
-    let began = Instant::now();
-    if delay_s > 0.0 {
-        let stopped = run.runtime.block_on(async {
-            let delay = Duration::from_secs_f64(delay_s);
-            tokio::time::timeout(delay, run.shutdown.requested())
-                .await
-                .is_ok()
-        });
-        if stopped {
-            return Ok(None);
-        }
-    }
-    let computed = trainer.gradient(gradient)?;
-    Ok(Some((computed, began.elapsed().as_secs_f64())))
 }

@@ -51,12 +51,12 @@ fn a_typo_is_named_with_its_line_and_the_nearest_key() {
     check(
         "x.toml",
         "[error_feedback]\nzzz = 1\n",
-        "x.toml:2: error_feedback.zzz: unknown key; [error_feedback] has bound, cap, decay, enabled",
+        "x.toml:2: error_feedback.zzz: unknown key; [error_feedback] has bound, cap, clip_norm, decay, enabled, masking, momentum",
     );
     check(
         "x.yaml",
-        "run:\n  name: a\ndownlink:\n  mode: delta\n",
-        "x.yaml:3: downlink: unknown section; there are compression, controller, error_feedback, heterogeneity, \
+        "run:\n  name: a\nfederation:\n  mode: delta\n",
+        "x.yaml:3: federation: unknown section; there are compression, controller, downlink, error_feedback, heterogeneity, \
          objective, optimizer, run, server, simulation, staleness, telemetry, worker, workload",
     );
 }
@@ -194,7 +194,7 @@ fn values_that_do_not_fit_are_errors_not_rounded() {
     );
     toml(
         "model = \"smallcnn\"",
-        "x.toml:2: workload.model: \"smallcnn\" is none of small_cnn, resnet8, resnet18, quadratic, logistic; did you mean small_cnn?",
+        "x.toml:2: workload.model: \"smallcnn\" is none of small_cnn, toy_cnn, resnet8, resnet18, quadratic, logistic; did you mean small_cnn?",
     );
     check(
         "x.toml",
@@ -221,7 +221,7 @@ fn all_problems_are_reported_at_once() {
     check(
         "x.toml",
         "[workload]\ndataset = \"cifar10\"\n",
-        "default: workload.model: does not fit workload.dataset: small_cnn reads fashion_mnist and procedural, \
+        "default: workload.model: does not fit workload.dataset: small_cnn and toy_cnn read fashion_mnist and procedural, \
          resnet8 and resnet18 read cifar10, quadratic and logistic are synthetic",
     );
 }

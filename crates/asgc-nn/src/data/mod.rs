@@ -100,7 +100,7 @@ pub(crate) fn load(dataset: Dataset, root: &Path, part: Part, shard: Shard) -> R
 /// Whether the model takes the data set's images.
 pub(crate) fn check_fits(model: Model, dataset: Dataset) -> Result<(), Error> {
     match (model, dataset) {
-        (Model::SmallCnn, Dataset::FashionMnist | Dataset::Procedural)
+        (Model::SmallCnn | Model::ToyCnn, Dataset::FashionMnist | Dataset::Procedural)
         | (Model::Resnet8 | Model::Resnet18, Dataset::Cifar10) => Ok(()),
         (Model::Quadratic | Model::Logistic, _) => Err(Error::Synthetic(model)),
         _ => Err(Error::Mismatch { model, dataset }),

@@ -7,20 +7,9 @@ mod small_cnn;
 pub(crate) use network::{MOMENTUM, Mode, Network};
 
 use crate::error::Error;
-use crate::random;
 use asgc_core::config::Model;
+use asgc_core::initial::{Init, Recipe};
 use asgc_core::layout::{Layout, TensorSpec};
-
-/// How a parameter starts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Init {
-    /// Uniform in `[-bound, bound)`.
-    Uniform(f32),
-    /// A batch-norm weight.
-    One,
-    /// A batch-norm bias.
-    Zero,
-}
 
 /// One parameter tensor of a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,14 +52,15 @@ fn linear(name: &str, [outputs, inputs]: [usize; 2]) -> [Parameter; 2] {
 /// Weight and bias of a batch norm over `channels`.
 fn norm(name: &str, channels: usize) -> [Parameter; 2] {
     [
-        Parameter::new(format!("{name}.weight"), &[channels], Init::One),
-        Parameter::new(format!("{name}.bias"), &[channels], Init::Zero),
+        Parameter::new(format!("{name}.weight"), &[channels], Init::Constant(1.0)),
+        Parameter::new(format!("{name}.bias"), &[channels], Init::Constant(0.0)),
     ]
 }
 
 fn parameters(model: Model) -> Result<Vec<Parameter>, Error> {
     match model {
-        Model::SmallCnn => Ok(small_cnn::parameters()),
+        Model::SmallCnn => Ok(small_cnn::parameters(small_cnn::SMALL)),
+        Model::ToyCnn => Ok(small_cnn::parameters(small_cnn::TOY)),
         Model::Resnet8 => Ok(resnet::parameters(resnet::RESNET8)),
         Model::Resnet18 => Ok(resnet::parameters(resnet::RESNET18)),
         Model::Quadratic | Model::Logistic => Err(Error::Synthetic(model)),
@@ -96,19 +86,16 @@ pub fn layout(model: Model) -> Result<Layout, Error> {
 /// # Errors
 /// [`Error::Synthetic`] for an objective that is no network.
 pub fn initial_parameters(model: Model, seed: u64) -> Result<Vec<f32>, Error> {
-    let mut rng = random::generator(seed, 0);
-    let mut flat = Vec::new();
-    for parameter in parameters(model)? {
-        let len = parameter.shape.iter().product();
-        match parameter.init {
-            Init::Uniform(bound) => {
-                flat.extend((0..len).map(|_| (2.0 * random::unit(&mut rng) - 1.0) * bound));
-            }
-            Init::One => flat.resize(flat.len() + len, 1.0),
-            Init::Zero => flat.resize(flat.len() + len, 0.0),
-        }
-    }
-    Ok(flat)
+    Ok(recipe(model)?.draw(&layout(model)?, seed))
+}
+
+/// How the first parameters of `model` are drawn.
+///
+/// # Errors
+/// [`Error::Synthetic`] for an objective that is no network.
+pub fn recipe(model: Model) -> Result<Recipe, Error> {
+    let inits = parameters(model)?.into_iter().map(|p| p.init).collect();
+    Recipe::new(inits, &layout(model)?).map_err(Error::Recipe)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! A model's tensors on a device.
 
-use super::{Init, parameters, resnet, small_cnn};
+use super::{parameters, resnet, small_cnn};
 use crate::error::Error;
 use asgc_core::config::Model;
+use asgc_core::initial::Init;
 use tch::{Device, Kind, Tensor, no_grad};
 
 /// PyTorch's default weight of a batch in the running statistics.
@@ -80,7 +81,7 @@ impl Network {
             let window = flat.f_narrow(0, start, len)?.f_view(&shape[..])?;
             parameters.push(window.f_detach()?.f_set_requires_grad(true)?);
             start += len;
-            if parameter.init == Init::One {
+            if parameter.init == Init::Constant(1.0) {
                 norms.push(Norm {
                     name: parameter.name.trim_end_matches(".weight").to_owned(),
                     mean: Tensor::f_zeros(&shape[..], (Kind::Float, device))?,
@@ -127,7 +128,8 @@ impl Network {
     /// Images `[n, channels, height, width]` to logits `[n, 10]`.
     pub(crate) fn forward(&self, images: &Tensor, mode: Mode) -> Result<Tensor, Error> {
         match self.model {
-            Model::SmallCnn => small_cnn::forward(self, images),
+            Model::SmallCnn => small_cnn::forward(small_cnn::SMALL, self, images),
+            Model::ToyCnn => small_cnn::forward(small_cnn::TOY, self, images),
             Model::Resnet8 => resnet::forward(resnet::RESNET8, self, images, mode),
             Model::Resnet18 => resnet::forward(resnet::RESNET18, self, images, mode),
             Model::Quadratic | Model::Logistic => Err(Error::Synthetic(self.model)),

@@ -10,6 +10,16 @@ fc1.bias [32]
 fc2.weight [10, 32]
 fc2.bias [10]";
 
+const TOY_CNN: &str = "\
+conv1.weight [16, 1, 3, 3]
+conv1.bias [16]
+conv2.weight [32, 16, 3, 3]
+conv2.bias [32]
+fc1.weight [64, 800]
+fc1.bias [64]
+fc2.weight [10, 64]
+fc2.bias [10]";
+
 const RESNET8: &str = "\
 conv1.weight [16, 3, 3, 3]
 bn1.weight [16]
@@ -121,6 +131,7 @@ fn check(model: Model, expected: &str, parameters: usize) {
 #[test]
 fn tensors_are_named_and_shaped_as_in_pytorch() {
     check(Model::SmallCnn, SMALL_CNN, 55_338);
+    check(Model::ToyCnn, TOY_CNN, 56_714);
     check(Model::Resnet8, RESNET8, 78_042);
     check(Model::Resnet18, RESNET18, 11_173_962);
 }
@@ -145,7 +156,7 @@ fn norms_follow_the_order_of_the_forward_pass() {
 
 #[test]
 fn first_parameters_fill_their_bounds() {
-    for model in [Model::SmallCnn, Model::Resnet8, Model::Resnet18] {
+    for model in [Model::SmallCnn, Model::ToyCnn, Model::Resnet8, Model::Resnet18] {
         let flat = initial_parameters(model, 3).unwrap();
         for (parameter, range) in parameters(model)
             .unwrap()
@@ -154,8 +165,7 @@ fn first_parameters_fill_their_bounds() {
         {
             let values = &flat[range];
             match parameter.init {
-                Init::One => assert!(values.iter().all(|&v| v == 1.0)),
-                Init::Zero => assert!(values.iter().all(|&v| v == 0.0)),
+                Init::Constant(value) => assert!(values.iter().all(|&v| v == value)),
                 Init::Uniform(bound) => {
                     assert!(values.iter().all(|v| v.abs() <= bound), "{}", parameter.name);
                     let largest = values.iter().fold(0.0_f32, |most, v| most.max(v.abs()));
