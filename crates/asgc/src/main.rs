@@ -53,6 +53,10 @@ enum Command {
     Bench(bench::Command),
 }
 
+/// Messages of 1 MiB come and go many times a second: the system's allocator would map and fault each of them anew.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match asgc_daemon::parse::<Cli>() {
         Ok(cli) => cli,

@@ -3,7 +3,7 @@
 use crate::bench::Rate;
 use crate::output;
 use anyhow::Result;
-use asgc_core::codec::Codec;
+use asgc_core::codec::{Codec, Form};
 use asgc_core::ids::Density;
 use asgc_lab::plan::{Bottleneck, LINK_EFFICIENCY, Plan, Prediction, Setting, time_codec};
 use asgc_lab::units;
@@ -93,6 +93,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let strength = Density::new(0.05).map_or(Codec::Identity, Codec::TopK);
     let setting = Setting {
         parameters: args.parameters,
+        form: Form::default(),
         compute_s: args.step,
         uplink_bytes_per_s: args.bandwidth.bytes_per_s(),
         downlink_bytes_per_s: args.downlink.unwrap_or(args.bandwidth).bytes_per_s(),
@@ -146,7 +147,8 @@ fn show(setting: &Setting, plan: &Plan) -> String {
     );
     if plan.pipeline_depth > 1 || plan.local_steps > 1 {
         text.push_str(
-            "\nasgc-worker has one push in flight and one gradient a push: the rates above are for that",
+            "\nthe rates above are for one push in flight and one gradient a push; worker.pipeline_depth and \
+             worker.local_steps set the others",
         );
     }
     text
@@ -193,6 +195,7 @@ mod tests {
     fn setting(uplink_bytes_per_s: f64) -> Setting {
         Setting {
             parameters: 1_000_000,
+            form: Form::default(),
             compute_s: 0.1,
             uplink_bytes_per_s,
             downlink_bytes_per_s: 1e9,

@@ -10,8 +10,7 @@ use crate::cluster::{self, Plan, WorkersOf};
 use crate::local::{Programs, Setup};
 use crate::output::{self, Screen};
 use anyhow::{Context as _, Result, bail};
-use asgc_core::codec::Codec;
-use asgc_core::cost::payload_bytes;
+use asgc_core::codec::{Codec, Form};
 use asgc_daemon::event_log::EVENTS_FILE;
 use asgc_lab::plan::{Setting, time_codec};
 use asgc_lab::read_log;
@@ -76,7 +75,7 @@ impl<'a> Series<'a> {
             1e3 * compute_s,
             1e3 * delay_s
         ));
-        let dense_bytes = payload_bytes(Codec::Identity, setup.config().parameters());
+        let dense_bytes = Form::default().payload_bytes(Codec::Identity, setup.config().parameters());
         let uplinks = uplinks(&args.uplink, workers, dense_bytes / (AUTO_RATIO * compute_s))?;
         let network = match args.shapes() {
             true => Some(Rc::new(Network::new(workers)?)),
@@ -244,6 +243,7 @@ impl<'a> Series<'a> {
         let of = |uplink: &Option<Rate>| {
             let setting = Setting {
                 parameters,
+                form: config.compression.form(),
                 compute_s: self.compute_s,
                 uplink_bytes_per_s: uplink.map_or(f64::INFINITY, Rate::bytes_per_s),
                 downlink_bytes_per_s: self.args.downlink.map_or(f64::INFINITY, Rate::bytes_per_s),
