@@ -71,8 +71,42 @@ lint: libtorch ## Formatting and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets --features asgc-tests/torch -- -D warnings
 
+fuzz_targets = payload round_trip messages delta config events
+# How long each target runs.
+FUZZ_SECONDS ?= 600
+fuzz_root = target/tools
+
+.PHONY: fuzz
+fuzz: ## All fuzz targets, FUZZ_SECONDS=600 each; needs rustup, whose nightly compiler it asks for
+	$(call say,fuzzing: $(fuzz_targets) - $(FUZZ_SECONDS) seconds each)
+	@rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal
+	@[[ -x $(fuzz_root)/bin/cargo-fuzz ]] || $(CARGO) install cargo-fuzz --locked --root $(fuzz_root)
+	for target in $(fuzz_targets); do \
+	  PATH="$$PWD/$(fuzz_root)/bin:$$PATH" $(CARGO) +nightly fuzz run $$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -rss_limit_mb=2048 || exit; \
+	done
+
+.PHONY: programs
+programs: ## Build the programs that need no libtorch into target/release
+	$(CARGO) build --locked --release --bins -p asgc -p asgc-server
+
+bench = target/release/asgc bench
+
 .PHONY: bench
-bench: release ## Updates/s beside what forward and backward alone reach
+bench: programs ## Codecs, wire and clusters beside what this machine carries; about five minutes, needs no libtorch
+	$(call say,codecs: encode and apply beside passes over memory - two minutes)
+	$(bench) codec
+	$(call say,wire: dense pushes and snapshots beside raw TCP - a minute)
+	$(bench) wire
+	$(call say,cluster: ResNet-18 and eight workers - half a minute)
+	$(bench) cluster --workers 8 --codec 'topk(rho=0.01)' --codec identity
+	$(call say,cluster: a thousand workers - a minute and a half)
+	$(bench) cluster --workers 1000 --parameters 55000 --codec 'topk(rho=0.05)' --seconds 60
+	$(call say,cluster: a worker beside a slow one - a minute)
+	$(bench) cluster --slow 100 --parameters 55000 --codec 'topk(rho=0.05)'
+
+.PHONY: bench-train
+bench-train: release ## Updates/s beside what forward and backward alone reach
 	@scripts/fashion-mnist
 	target/release/asgc bench train configs/bench.toml
 
