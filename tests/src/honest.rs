@@ -3,9 +3,10 @@
 use crate::task::Quadratic;
 use crate::wait::{DEADLINE, within};
 use asgc_client::{Error, Options, Pulled, Session, Throttle};
-use asgc_core::codec::Codec;
+use asgc_core::codec::{Codec, Form};
 use asgc_core::config::Role;
 use asgc_core::ids::WorkerId;
+use asgc_core::momentum::Correction;
 use asgc_core::push::Measured;
 use asgc_core::task::{Task as _, Trainer};
 use asgc_core::worker::Settings;
@@ -28,6 +29,7 @@ pub fn options(url: &str) -> Options {
         name: "honest".into(),
         give_up_after: DEADLINE,
         throttle: Throttle::default(),
+        initial: None,
     }
 }
 
@@ -35,9 +37,13 @@ pub fn options(url: &str) -> Options {
 #[must_use]
 pub fn plain() -> Settings {
     Settings {
+        form: Form::default(),
+        warmup: None,
+        correction: Correction::default(),
         codec: Codec::Identity,
         error_feedback: None,
         reclaim: false,
+        replays: false,
         seed: 0,
     }
 }
@@ -87,7 +93,7 @@ impl Honest {
             samples: computed.samples,
             ..Measured::default()
         };
-        within("a push", self.session.push(&gradient, measured))
+        within("a push", self.session.push(&mut gradient, measured))
             .await
             .unwrap();
     }

@@ -33,6 +33,7 @@ pub async fn connect(url: &str) -> Client {
 #[must_use]
 pub fn join_request(layout: &Layout, role: Role, incarnation: u64) -> v1::JoinRequest {
     convert::join_request(&Joining {
+        recipe: None,
         role,
         wanted: None,
         incarnation: Incarnation(incarnation),

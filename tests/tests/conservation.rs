@@ -53,16 +53,14 @@ impl Counter {
     }
 
     async fn push(&mut self) {
-        let gradient = (0..self.sum.len())
+        let mut gradient = (0..self.sum.len())
             .map(|_| self.rng.random_range(-8..=8) as f32)
             .collect::<Vec<_>>();
-        within("a push", self.session.push(&gradient, Default::default()))
+        let sums = self.sum.iter_mut().zip(&gradient);
+        sums.for_each(|(sum, &g)| *sum += f64::from(g));
+        within("a push", self.session.push(&mut gradient, Default::default()))
             .await
             .unwrap();
-        self.sum
-            .iter_mut()
-            .zip(gradient)
-            .for_each(|(sum, g)| *sum += f64::from(g));
     }
 
     /// Trains until the run is over, with several pushes for each pull; what the server must have taken of it.

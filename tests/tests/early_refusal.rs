@@ -64,6 +64,8 @@ async fn asking_first_costs_the_header_only() {
     let settled = asking.session.take_settled();
     let accepted = |settled: &&asgc_client::Settled| settled.verdict.decision == Decision::Accepted;
     assert_eq!((settled.len(), settled.iter().filter(accepted).count()), (6, 2));
+    let saved = || server.metrics().sum("asgc_server_saved_payload_bytes_total", &[]);
+    assert_eq!(saved(), 3.0 * PAYLOAD as f64);
     asking.session.leave("done").await;
     blunt.leave().await;
     mover.session.leave("done").await;
@@ -127,6 +129,9 @@ async fn a_refusal_reaches_a_sender_in_mid_payload() {
     peer.push_in_pieces(whole, 4096).await;
     let verdict = peer.verdict().await;
     assert_eq!((verdict.push_id, verdict.decision()), (3, v1::Decision::Accepted));
+    // All but two chunks of the first, and all of the second.
+    let saved = server.metrics().sum("asgc_server_saved_payload_bytes_total", &[]);
+    assert_eq!(saved, (2 * PAYLOAD - 8192) as f64);
     peer.leave().await;
     mover.session.leave("done").await;
     server.signal(Signal::SIGTERM);

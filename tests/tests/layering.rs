@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// What each crate may use of the workspace, beyond its own tests.
-const MAY_USE: [(&str, &[&str]); 10] = [
-    ("asgc-core", &[]),
+const MAY_USE: [(&str, &[&str]); 11] = [
+    ("asgc-kernels", &[]),
+    ("asgc-core", &["asgc-kernels"]),
     ("asgc-proto", &["asgc-core"]),
     ("asgc-client", &["asgc-core", "asgc-proto"]),
     ("asgc-daemon", &["asgc-core"]),

@@ -235,12 +235,18 @@ async fn a_push_that_is_malformed_ends_its_session_only() {
             sparse([3, 0], &[0, 1]),
             "16 bytes; its format and entry counts make 24",
         ),
-        (changed(&|h| h.data = vec![0; 164].into()), "164 bytes of 160"),
+        (
+            changed(&|h| h.data = vec![0; 164].into()),
+            "a chunk of 164 bytes, and 160 were missing",
+        ),
         (
             changed(&|h| h.data = vec![0; 1025].into()),
             "1025 bytes of data in one message",
         ),
-        (vec![announced(80), chunk(vec![0; 84])], "164 bytes of 160"),
+        (
+            vec![announced(80), chunk(vec![0; 84])],
+            "a chunk of 84 bytes, and 80 were missing",
+        ),
         (vec![announced(80), chunk(vec![])], "a chunk of 0 bytes"),
         (vec![announced(80), chunk(vec![0; 1025])], "a chunk of 1025 bytes"),
         (vec![chunk(vec![0; 4])], "a chunk of nothing"),
