@@ -4,6 +4,7 @@
 use asgc_tests::programs;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may use of the workspace, beyond its own tests.
@@ -215,5 +216,40 @@ fn what_runs_without_libtorch_never_reaches_it() {
             !reached.contains("tokio") && !reached.contains("tonic"),
             "{name} reaches {reached:?}"
         );
+    }
+}
+
+/// Every source file below `folder`.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The compiler passes over a file that no module names, and so do lints and tests: it would only mislead its readers.
+#[test]
+fn every_source_file_belongs_to_a_module() {
+    for (name, _) in MAY_USE {
+        let root = programs::repository().join("crates").join(name).join("src");
+        let mut files = Vec::new();
+        sources(&root, &mut files);
+        let texts = files.iter().map(|file| std::fs::read_to_string(file).unwrap());
+        let all = texts.collect::<Vec<_>>().join("\n");
+        for file in files {
+            let (stem, folder) = (file.file_stem().unwrap(), file.parent().unwrap());
+            let module = match stem.to_str().unwrap() {
+                "lib" | "main" => continue,
+                "mod" => folder.file_name().unwrap().to_str().unwrap(),
+                stem => stem,
+            };
+            let named = all.contains(&format!("mod {module};")) || all.contains(&format!("\"{module}.rs\""));
+            let program = folder.ends_with("bin");
+            assert!(named || program, "no module is {}", file.display());
+        }
     }
 }

@@ -45,6 +45,17 @@ impl Found {
         self.overflown
     }
 
+    /// Looks through what was found for what exceeds a higher threshold, and leaves that in `above`; returns the sum of squares
+    /// of the others.
+    pub fn filter(&mut self, threshold: u32, above: &mut Found) -> f64 {
+        above.begin(self.values.len());
+        let squares = scan(&mut self.values, None, (0, threshold), above);
+        for place in &mut above.indices {
+            *place = self.indices[*place as usize];
+        }
+        squares.rest
+    }
+
     /// Whether a block may still be collected.
     fn has_room(&mut self) -> bool {
         self.overflown |= self.indices.len() > self.limit;
@@ -88,12 +99,12 @@ fn block(u: &mut [f32], e: Option<&[f32]>, at: (u32, u32), found: &mut Found) ->
     let room = found.has_room();
     let mut sums: Sums = [[0.0; LANES]; 2];
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
+    if avx2::available() {
         #[expect(
             unsafe_code,
             reason = "the only way to call code for a feature that was found at run time"
         )]
-        // SAFETY: the processor has AVX2, as was just asked; the function itself is safe.
+        // SAFETY: the processor has what the function needs, as was just asked; the function itself is safe.
         unsafe {
             avx2::scan(u, e, at, (found, room), &mut sums);
         }
@@ -156,20 +167,24 @@ fn in_f64((before, rest): (f32, f32), u: &[f32], (e, threshold): (Option<&[f32]>
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{Found, Sums, one_by_one};
+    use super::{BLOCK, Found, Sums, one_by_one};
     use std::arch::x86_64::{
-        __m256, __m256i, _mm256_add_epi32, _mm256_add_ps, _mm256_and_si256, _mm256_andnot_ps,
-        _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cmpgt_epi32, _mm256_loadu_ps, _mm256_loadu_si256,
-        _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_si256, _mm256_permutevar8x32_epi32,
-        _mm256_permutevar8x32_ps, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_setzero_ps, _mm256_storeu_ps,
-        _mm256_storeu_si256, _mm256_testz_si256,
+        __m256, __m256i, _mm256_add_ps, _mm256_and_si256, _mm256_andnot_ps, _mm256_castps_si256,
+        _mm256_castsi256_ps, _mm256_cmpgt_epi32, _mm256_loadu_ps, _mm256_movemask_ps, _mm256_mul_ps,
+        _mm256_set1_epi32, _mm256_setzero_ps, _mm256_storeu_ps,
     };
 
     /// Entries in a register.
     const WIDTH: usize = 8;
 
-    /// Entries that are skipped together when none of them exceeds the threshold.
+    /// Entries whose comparisons make one word.
     const ROW: usize = 4 * WIDTH;
+
+    /// Places that are written at once, whether there are so many or not: a branch that nobody can predict costs more.
+    const AT_ONCE: usize = 4;
+
+    /// Up to so many places of two rows are written one after the other.
+    const FEW: u32 = 8;
 
     /// For each mask of eight lanes, the lanes that are set, moved to the front.
     static TO_FRONT: [[u32; WIDTH]; 256] = to_front();
@@ -191,8 +206,19 @@ mod avx2 {
         table
     }
 
-    /// As [`one_by_one`], a row at a time. Two registers after the other sum what the lanes do there.
-    #[target_feature(enable = "avx2")]
+    /// For each row of a block, which of its entries exceed the threshold.
+    type Masks = [u32; BLOCK / ROW];
+
+    /// Whether this processor has what [`scan`] is built for.
+    pub(super) fn available() -> bool {
+        std::arch::is_x86_feature_detected!("avx2")
+            && std::arch::is_x86_feature_detected!("bmi1")
+            && std::arch::is_x86_feature_detected!("popcnt")
+    }
+
+    /// As [`one_by_one`], a row at a time: first the sums and comparisons of all rows, then what they found, so that neither
+    /// waits for the other. Two registers after the other sum what the lanes do there.
+    #[target_feature(enable = "avx2,bmi1,popcnt")]
     pub(super) fn scan(
         u: &mut [f32],
         e: Option<&[f32]>,
@@ -200,25 +226,18 @@ mod avx2 {
         (found, room): (&mut Found, bool),
         sums: &mut Sums,
     ) {
-        if room {
-            // Whole registers are stored, of which the next one overwrites what was not meant.
-            found.indices.reserve(u.len() + WIDTH);
-            found.values.reserve(u.len() + WIDTH);
-        }
+        let mut masks: Masks = [0; BLOCK / ROW];
         let mut registers: [[__m256; 2]; 2] = [[_mm256_setzero_ps(); 2]; 2];
-        let (rows, last) = u.as_chunks_mut::<ROW>();
+        let (rows, _) = u.as_chunks_mut::<ROW>();
         let whole = rows.len() * ROW;
         // No closures in these loops: a closure does not have the features of the function around it.
-        let places = (first..).step_by(ROW);
         if let Some(e) = e {
-            for ((row, e), at) in rows.iter_mut().zip(e.as_chunks::<ROW>().0).zip(places) {
-                let exceeds = add(row, Some(e), threshold, &mut registers);
-                collect(row, &exceeds, at, (found, room));
+            for ((row, e), mask) in rows.iter_mut().zip(e.as_chunks::<ROW>().0).zip(&mut masks) {
+                *mask = add(row, Some(e), threshold, &mut registers);
             }
         } else {
-            for (row, at) in rows.iter_mut().zip(places) {
-                let exceeds = add(row, None, threshold, &mut registers);
-                collect(row, &exceeds, at, (found, room));
+            for (row, mask) in rows.iter_mut().zip(&mut masks) {
+                *mask = add(row, None, threshold, &mut registers);
             }
         }
         for (sums, registers) in sums.iter_mut().zip(&registers) {
@@ -226,55 +245,92 @@ mod avx2 {
                 store(*register, sums, i * WIDTH);
             }
         }
+        if room {
+            collect(u, &masks, first, found);
+        }
         let at = (first.wrapping_add(whole as u32), threshold);
-        one_by_one(last, e.map(|e| &e[whole..]), at, (found, room), sums);
+        one_by_one(&mut u[whole..], e.map(|e| &e[whole..]), at, (found, room), sums);
     }
 
-    /// Adds a row and its squares; returns where it exceeds the threshold.
+    /// Adds a row and its squares; returns which entries exceed the threshold, a bit for each.
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn add(
-        row: &mut [f32; ROW],
-        e: Option<&[f32; ROW]>,
-        threshold: u32,
-        sums: &mut [[__m256; 2]; 2],
-    ) -> [__m256i; 4] {
+    fn add(row: &mut [f32; ROW], e: Option<&[f32; ROW]>, threshold: u32, sums: &mut [[__m256; 2]; 2]) -> u32 {
         let limit = _mm256_set1_epi32(threshold.cast_signed());
-        let mut exceeds = [limit; 4];
-        for (i, exceeds) in exceeds.iter_mut().enumerate() {
+        let mut mask = 0;
+        for i in 0..ROW / WIDTH {
             let mut u = load(row, i * WIDTH);
             sums[0][i % 2] = _mm256_add_ps(sums[0][i % 2], _mm256_mul_ps(u, u));
             if let Some(e) = e {
                 u = _mm256_add_ps(u, load(e, i * WIDTH));
                 store(u, row, i * WIDTH);
             }
-            *exceeds = _mm256_cmpgt_epi32(magnitude(u), limit);
-            let within = _mm256_andnot_ps(_mm256_castsi256_ps(*exceeds), _mm256_mul_ps(u, u));
+            let exceeds = _mm256_castsi256_ps(_mm256_cmpgt_epi32(magnitude(u), limit));
+            let within = _mm256_andnot_ps(exceeds, _mm256_mul_ps(u, u));
             sums[1][i % 2] = _mm256_add_ps(sums[1][i % 2], within);
+            mask |= _mm256_movemask_ps(exceeds).cast_unsigned() << (i * WIDTH);
         }
-        exceeds
+        mask
     }
 
-    #[target_feature(enable = "avx2")]
+    /// Appends the entries of a block whose bits are set; entry `i` has index `first + i`.
+    #[target_feature(enable = "avx2,bmi1,popcnt")]
     #[inline]
-    fn collect(row: &[f32; ROW], exceeds: &[__m256i; 4], at: u32, (found, room): (&mut Found, bool)) {
-        let any = _mm256_or_si256(
-            _mm256_or_si256(exceeds[0], exceeds[1]),
-            _mm256_or_si256(exceeds[2], exceeds[3]),
-        );
-        if !room || _mm256_testz_si256(any, any) == 1 {
-            return;
+    fn collect(u: &[f32], masks: &Masks, first: u32, found: &mut Found) {
+        let mut places = [0; BLOCK + WIDTH];
+        let places = set_bits(masks, &mut places);
+        found
+            .indices
+            .extend(places.iter().map(|&place| first.wrapping_add(place)));
+        found.values.extend(places.iter().map(|&place| u[place as usize]));
+    }
+
+    /// Writes where bits are set, in their order; returns what was written.
+    #[target_feature(enable = "avx2,bmi1,popcnt")]
+    #[inline]
+    fn set_bits<'a>(masks: &Masks, places: &'a mut [u32; BLOCK + WIDTH]) -> &'a [u32] {
+        let mut len = 0;
+        for (i, &[low, high]) in masks.as_chunks::<2>().0.iter().enumerate() {
+            let word = u64::from(low) | u64::from(high) << u32::BITS;
+            let first = i as u32 * u64::BITS;
+            if word.count_ones() <= FEW {
+                few(word, first, &mut places[len..]);
+                len += word.count_ones() as usize;
+            } else {
+                len += many(word, first, &mut places[len..]);
+            }
         }
-        for (i, &exceeds) in exceeds.iter().enumerate() {
-            // Also where the mask is empty: a branch that nobody can predict costs more than storing nothing.
-            let mask = _mm256_movemask_ps(_mm256_castsi256_ps(exceeds)) as u8;
-            append(
-                load(row, i * WIDTH),
-                at.wrapping_add((i * WIDTH) as u32),
-                mask,
-                found,
-            );
+        &places[..len]
+    }
+
+    /// Writes one place after the other.
+    #[target_feature(enable = "bmi1")]
+    #[inline]
+    fn few(mut word: u64, first: u32, places: &mut [u32]) {
+        for places in places.as_chunks_mut::<AT_ONCE>().0 {
+            for place in places {
+                *place = first + word.trailing_zeros();
+                word &= word.wrapping_sub(1);
+            }
+            if word == 0 {
+                break;
+            }
         }
+    }
+
+    /// Writes those of eight lanes together, as a table has them; returns how many there are.
+    #[target_feature(enable = "avx2,popcnt")]
+    #[inline]
+    fn many(word: u64, first: u32, places: &mut [u32]) -> usize {
+        let mut len = 0;
+        for (i, mask) in word.to_le_bytes().into_iter().enumerate() {
+            let lanes = &TO_FRONT[usize::from(mask)];
+            for (place, lane) in places[len..len + WIDTH].iter_mut().zip(lanes) {
+                *place = first + (i * WIDTH) as u32 + lane;
+            }
+            len += mask.count_ones() as usize;
+        }
+        len
     }
 
     #[target_feature(enable = "avx2")]
@@ -299,43 +355,6 @@ mod avx2 {
         let eight = &mut row[from..from + WIDTH];
         // SAFETY: there is room for eight floats, at whatever alignment.
         unsafe { _mm256_storeu_ps(eight.as_mut_ptr(), values) }
-    }
-
-    /// Appends those lanes of `values` that are set in `mask`; the first lane has index `at`.
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    #[expect(unsafe_code, reason = "registers are stored past the end of a vector")]
-    fn append(values: __m256, at: u32, mask: u8, found: &mut Found) {
-        let (
-            Found {
-                indices,
-                values: kept,
-                ..
-            },
-            len,
-        ) = (&mut *found, found_len(mask));
-        debug_assert!(indices.capacity() - indices.len() >= WIDTH && kept.capacity() - kept.len() >= WIDTH);
-        // SAFETY: `scan` has reserved an entry for each of the block and a register's width beyond, and no block appends
-        // more entries than it has, so eight entries are free behind the end; the first `len` of them are written here.
-        unsafe {
-            let lanes = _mm256_loadu_si256(TO_FRONT[usize::from(mask)].as_ptr().cast());
-            let places = _mm256_add_epi32(
-                _mm256_set1_epi32(at.cast_signed()),
-                _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-            );
-            let places = _mm256_permutevar8x32_epi32(places, lanes);
-            _mm256_storeu_si256(indices.as_mut_ptr().add(indices.len()).cast(), places);
-            _mm256_storeu_ps(
-                kept.as_mut_ptr().add(kept.len()),
-                _mm256_permutevar8x32_ps(values, lanes),
-            );
-            indices.set_len(indices.len() + len);
-            kept.set_len(kept.len() + len);
-        }
-    }
-
-    fn found_len(mask: u8) -> usize {
-        mask.count_ones() as usize
     }
 }
 
@@ -363,6 +382,18 @@ mod tests {
                 rest: 1.5625
             }
         );
+    }
+
+    #[test]
+    fn what_was_found_is_looked_through_again() {
+        let (_, mut found, _) = scanned(&[1.0, -2.0, 0.5, 3.0], &[0.0; 4], 0.75);
+        let mut above = Found::default();
+        let left = found.filter(magnitude_bits(1.5), &mut above);
+        assert_eq!(
+            (above.indices(), above.values()),
+            (&[8, 10][..], &[-2.0, 3.0][..])
+        );
+        assert_eq!(left, 1.0);
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub(super) struct Selected {
 pub(super) struct Selector {
     sample: Vec<u32>,
     found: Found,
+    above: Found,
     band: Vec<u64>,
 }
 
@@ -157,34 +158,34 @@ impl Selector {
     /// Keeps the best `k` of what was found; returns the sum of squares of the others.
     fn best(&mut self, k: usize, high: u32, kept: &mut Kept) -> f64 {
         let (indices, values) = (self.found.indices(), self.found.values());
-        let certain = values
-            .iter()
-            .filter(|value| magnitude_bits(**value) > high)
-            .count();
-        // Should the upper threshold lie too low, there is more than one would take: then all are looked at.
-        let (certain, high) = if certain <= k {
-            (certain, high)
-        } else {
-            (0, u32::MAX)
-        };
         band_of(indices, values, high, &mut self.band);
+        let mut certain = indices.len() - self.band.len();
+        // Should the upper threshold lie too low, there is more than one would take: then all are looked at.
+        if certain > k {
+            band_of(indices, values, u32::MAX, &mut self.band);
+            certain = 0;
+        }
         let wanted = k - certain;
-        let least = match wanted {
-            0 => u64::MAX,
-            _ if wanted == self.band.len() => 0,
-            _ => *self.band.select_nth_unstable_by(wanted - 1, |a, b| b.cmp(a)).1,
+        let (least, left) = match wanted {
+            0 => (u64::from(high + 1) << 32, &self.band[..]),
+            _ => {
+                let (_, &mut least, left) = self.band.select_nth_unstable_by(wanted - 1, |a, b| b.cmp(a));
+                (least, &*left)
+            }
         };
+        let magnitude = (least >> 32) as u32;
+        if !left.iter().any(|key| (key >> 32) as u32 == magnitude) {
+            // Nothing of that magnitude stays behind, which is what nearly always happens: then the magnitude decides alone.
+            let left = self.found.filter(magnitude - 1, &mut self.above);
+            kept.indices.extend_from_slice(self.above.indices());
+            kept.values.extend_from_slice(self.above.values());
+            return left;
+        }
         let entries = indices.iter().zip(values);
-        // Selecting has moved the wanted keys to the front.
-        let left = self.band[wanted..]
-            .iter()
-            .map(|&key| f64::from(f32::from_bits((key >> 32) as u32)).powi(2));
-        let left = left.sum();
-        kept.push_where(entries.map(|(&index, &value)| {
-            let keep = magnitude_bits(value) > high || key(index, value) >= least;
-            (index, value, keep)
-        }));
-        left
+        kept.push_where(entries.map(|(&index, &value)| (index, value, key(index, value) >= least)));
+        left.iter()
+            .map(|&key| f64::from(f32::from_bits((key >> 32) as u32)).powi(2))
+            .sum()
     }
 
     /// Keeps what was found, fewer than `k`, and as many of the first entries of magnitude `low` as make it `k`. False, with
