@@ -42,6 +42,7 @@ pub fn plain() -> Settings {
         correction: Correction::default(),
         codec: Codec::Identity,
         error_feedback: None,
+        rates: None,
         reclaim: false,
         replays: false,
         seed: 0,

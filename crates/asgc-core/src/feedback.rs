@@ -126,9 +126,19 @@ impl Compressor {
         Ok(Some(self.velocity.take(gradient)))
     }
 
-    /// Puts a rejected push back into the residual. Without error feedback it is lost.
-    pub fn reject(&mut self, payload: &Payload) {
-        self.put_back(1.0, payload);
+    /// Scales the residual by `factor`, into units of another learning rate: nothing of it counts as dropped.
+    pub fn rescale(&mut self, factor: f64) {
+        if factor == 1.0 {
+            return;
+        }
+        let scaled = |e: f32| ((f64::from(e) * factor) as f32).clamp(f32::MIN, f32::MAX);
+        self.residual.iter_mut().flatten().for_each(|e| *e = scaled(*e));
+        self.norm *= factor;
+    }
+
+    /// Puts a rejected push, times `scale`, back into the residual. Without error feedback it is lost.
+    pub fn reject(&mut self, scale: f32, payload: &Payload) {
+        self.put_back(scale, payload);
         if let Bound::Decay(decay) = self.bound {
             self.scale(1.0 - decay);
         }
@@ -328,13 +338,13 @@ mod tests {
                 .compress(&mut vec![3.0, 4.0], Codec::Identity, nonce)
                 .unwrap()
         });
-        compressor.reject(&rejected[0]);
-        compressor.reject(&rejected[1]);
+        compressor.reject(1.0, &rejected[0]);
+        compressor.reject(1.0, &rejected[1]);
         assert_eq!(
             (compressor.residual(), compressor.dropped),
             (&[6.0, 8.0][..], Dropped::default())
         );
-        compressor.reject(&rejected[2]);
+        compressor.reject(1.0, &rejected[2]);
         // Of [9, 12], norm 15, two gradient norms of 5 are kept.
         assert_eq!(compressor.residual(), [6.0, 8.0]);
         let dropped = compressor.take_dropped();
@@ -355,7 +365,7 @@ mod tests {
             (compressor.residual(), compressor.dropped),
             (&[2.0, 2.0][..], Dropped::default())
         );
-        compressor.reject(&payload);
+        compressor.reject(1.0, &payload);
         assert_eq!(compressor.residual(), [4.5, 1.5]);
         assert_eq!(compressor.take_dropped().sum, 2.0);
     }
@@ -367,7 +377,7 @@ mod tests {
             let payload = compressor
                 .compress(&mut vec![1.0, -1.0, 1.0, -1.0], Codec::Identity, nonce)
                 .unwrap();
-            compressor.reject(&payload);
+            compressor.reject(1.0, &payload);
         }
         compressor.residual_norm() / 2.0
     }
@@ -421,7 +431,7 @@ mod tests {
                 if accepted {
                     taken += total(&payload.check(&layout).unwrap().decode());
                 } else {
-                    compressor.reject(&payload);
+                    compressor.reject(1.0, &payload);
                 }
                 dropped += compressor.take_dropped().sum;
                 let left = total(compressor.residual());

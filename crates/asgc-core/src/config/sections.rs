@@ -324,6 +324,8 @@ pub struct ErrorFeedback {
     pub cap: f64,
     /// `decay`: the share of the residual that each rejection drops, in (0, 1].
     pub decay: f64,
+    /// Whether the residual is scaled where the learning rate changes, so that what waits counts as it would have.
+    pub follow_rate: bool,
     /// Momentum correction at the worker: the momentum of its velocity; 0 is none.
     pub momentum: f64,
     /// Whether entries that Top-K sends are cleared from the velocity.
@@ -339,6 +341,7 @@ impl Default for ErrorFeedback {
             bound: ResidualBound::Cap,
             cap: 100.0,
             decay: 0.1,
+            follow_rate: false,
             momentum: 0.0,
             masking: true,
             clip_norm: 0.0,

@@ -8,7 +8,7 @@ use crate::config::{Config, ScheduleKind};
 use crate::ids::Version;
 
 /// A schedule over versions.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     lr: f64,
     warmup: u64,
@@ -16,7 +16,7 @@ pub struct Schedule {
     shape: Shape,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Shape {
     Constant,
     Step { from: u64, gamma: f64 },

@@ -5,6 +5,7 @@
 //! reconnect to the same life of the server the undecided pushes are sent again, under their old ids.
 
 mod pipeline;
+mod rates;
 mod replays;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,9 @@ use crate::feedback::{Bound, Compressor};
 use crate::ids::{Generation, OutOfRange, PushId, Revision, Version, WorkerId};
 use crate::layout::Layout;
 use crate::momentum::Correction;
+use crate::optimizer::Schedule;
 use crate::push::{Controls, Measured, Push, PushHeader, Verdict};
+use rates::Rates;
 use replays::Replays;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,6 +43,8 @@ pub struct Settings {
     pub correction: Correction,
     /// Keep what compression leaves out, and how much of it at most; `None` is no error feedback.
     pub error_feedback: Option<Bound>,
+    /// Scale the residual where the learning rate changes, by this schedule; `None` is not at all.
+    pub rates: Option<Schedule>,
     /// Put back the share that attenuation left out.
     pub reclaim: bool,
     /// Keep applied pushes until their updates are pulled: deltas name them.
@@ -63,6 +68,7 @@ impl Settings {
             warmup: config.compression.warmup(),
             correction: config.error_feedback.correction(config.workload.num_workers),
             error_feedback: config.error_feedback.residual(),
+            rates: config.error_feedback.follow_rate.then(|| Schedule::new(config)),
             reclaim: config.staleness.reclaim,
             replays: config.downlink.mode == DownlinkMode::Delta,
             seed: config.run.seed,
@@ -137,6 +143,7 @@ pub struct Worker {
     settings: Settings,
     controls: Controls,
     compressor: Compressor,
+    rates: Rates,
     generation: Option<Generation>,
     last_push: PushId,
     in_flight: BTreeMap<PushId, Push>,
@@ -155,6 +162,7 @@ impl Worker {
                 settings.error_feedback,
             )
             .with_correction(settings.correction),
+            rates: Rates::new(settings.rates),
             controls: starting(&settings),
             settings,
             generation: None,
@@ -264,6 +272,7 @@ impl Worker {
             .settings
             .warmup
             .map_or(codec, |warmup| warmup.at(base, codec));
+        self.compressor.rescale(self.rates.move_to(base));
         match self.compressor.compress(gradient, codec, id.0) {
             Err(unfit) => out.push(Action::Unfit(unfit)),
             Ok(payload) => {
@@ -299,14 +308,15 @@ impl Worker {
         let Some(push) = self.in_flight.remove(&id) else {
             return;
         };
+        let scale = self.rates.since(push.header.base);
         match verdict.decision {
             Decision::Accepted => {}
             Decision::Downweighted if self.settings.reclaim => {
-                self.compressor
-                    .put_back((1.0 - verdict.weight) as f32, &push.payload);
+                let share = (1.0 - verdict.weight) * scale;
+                self.compressor.put_back(share as f32, &push.payload);
             }
             Decision::Downweighted => {}
-            Decision::Rejected => self.compressor.reject(&push.payload),
+            Decision::Rejected => self.compressor.reject(scale as f32, &push.payload),
         }
         if self.settings.replays && verdict.decision != Decision::Rejected {
             self.replays.keep(id, verdict.version, push.payload);

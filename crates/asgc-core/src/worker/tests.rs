@@ -20,6 +20,7 @@ impl Bench {
             correction: Correction::default(),
             codec: Codec::TopK(Density::new(0.5).unwrap()),
             error_feedback: Some(Bound::None),
+            rates: None,
             reclaim: false,
             replays: false,
             seed: 0,
@@ -283,4 +284,31 @@ fn controls_outlast_a_connection_but_not_the_server_that_gave_them() {
         (bench.0.controls().revision, bench.0.controls().codec),
         (Revision(0), start)
     );
+}
+
+#[test]
+fn the_residual_follows_the_rate_and_so_does_what_is_put_back() {
+    let mut config = crate::config::Config::default();
+    config.workload.max_updates = 8;
+    (config.workload.lr_decay_frac, config.workload.lr_gamma) = (0.5, 0.5);
+    let mut bench = Bench::new(|settings| settings.rates = Some(Schedule::new(&config)));
+    let early = bench.gradient([4.0, 1.0]);
+    assert_eq!(
+        (early.header.base, bench.0.residual()),
+        (Version(3), &[0.0, 1.0][..])
+    );
+    // At version 4 the rate is half of what it was: what waits counts twice.
+    let gradient = &mut vec![0.0, 0.5];
+    let (base, measured) = ((LIFE, Version(4)), Measured::default());
+    bench.does(Input::Gradient {
+        gradient,
+        base,
+        measured,
+    });
+    assert_eq!(bench.0.residual(), [0.0, 0.0]);
+    // So does a push of the time before, when it comes back; one of this time as it is.
+    bench.verdict(1, rejected(RejectReason::Stale));
+    assert_eq!(bench.0.residual(), [8.0, 0.0]);
+    bench.verdict(2, rejected(RejectReason::Stale));
+    assert_eq!(bench.0.residual(), [8.0, 2.5]);
 }

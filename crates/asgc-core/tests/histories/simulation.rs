@@ -133,6 +133,7 @@ impl Simulation {
             warmup: None,
             correction: Correction::default(),
             error_feedback: Some(Bound::None),
+            rates: None,
             reclaim: setting.reclaim,
             replays: setting.downlink == DownlinkMode::Delta,
             seed: 5,

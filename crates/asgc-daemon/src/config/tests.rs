@@ -51,7 +51,7 @@ fn a_typo_is_named_with_its_line_and_the_nearest_key() {
     check(
         "x.toml",
         "[error_feedback]\nzzz = 1\n",
-        "x.toml:2: error_feedback.zzz: unknown key; [error_feedback] has bound, cap, clip_norm, decay, enabled, masking, momentum",
+        "x.toml:2: error_feedback.zzz: unknown key; [error_feedback] has bound, cap, clip_norm, decay, enabled, follow_rate, masking, momentum",
     );
     check(
         "x.yaml",

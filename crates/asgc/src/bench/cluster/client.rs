@@ -173,6 +173,7 @@ async fn join(id: u32, shared: Arc<Shared>) -> Result<Session> {
         warmup: None,
         correction: Correction::default(),
         error_feedback: Some(Bound::None),
+        rates: None,
         reclaim: false,
         // The server may have been given --set downlink.mode=delta.
         replays: true,
