@@ -1,14 +1,6 @@
 //! Adding to a vector: dense, from bytes, and sparse.
 
 kernel! {
-    /// `u += e`.
-    ///
-    /// # Panics
-    /// When the lengths differ.
-    pub fn accumulate(u: &mut [f32], e: &[f32]) = sum;
-}
-
-kernel! {
     /// `target += alpha * values`, the yardstick of all that is measured here.
     ///
     /// # Panics
@@ -39,14 +31,6 @@ pub fn add_scaled(alpha: f32, value: f32, target: &mut [f32]) {
 }
 
 #[inline(always)]
-fn sum(u: &mut [f32], e: &[f32]) {
-    assert_eq!(u.len(), e.len(), "vectors of one length");
-    for (u, &e) in u.iter_mut().zip(e) {
-        *u += e;
-    }
-}
-
-#[inline(always)]
 fn scaled(alpha: f32, values: &[f32], target: &mut [f32]) {
     assert_eq!(values.len(), target.len(), "vectors of one length");
     for (t, &v) in target.iter_mut().zip(values) {
@@ -64,6 +48,7 @@ fn from_bytes(alpha: f32, values: &[u8], target: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::tests::{at, levels};
     use proptest::prelude::*;
 
     #[test]
@@ -75,7 +60,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_builds_and_both_sources_agree(alpha: f32, pairs in prop::collection::vec(any::<(f32, f32)>(), 0..200)) {
+        fn all_builds_and_both_sources_agree(alpha: f32, pairs in prop::collection::vec(any::<(f32, f32)>(), 0..200)) {
             let (values, start): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
             let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
             let bits = |f: &dyn Fn(&mut [f32])| {
@@ -86,10 +71,10 @@ mod tests {
             let expected = bits(&|t| t.iter_mut().zip(&values).for_each(|(t, v)| *t += alpha * v));
             // Which NaN comes out of two is the processor's affair.
             prop_assume!(start.iter().chain(&values).all(|v| !v.is_nan()) && !alpha.is_nan());
-            prop_assert_eq!(&bits(&|t| axpy(alpha, &values, t)), &expected);
-            prop_assert_eq!(&bits(&|t| scaled(alpha, &values, t)), &expected);
-            prop_assert_eq!(&bits(&|t| add_scaled_bytes(alpha, &bytes, t)), &expected);
-            prop_assert_eq!(&bits(&|t| from_bytes(alpha, &bytes, t)), &expected);
+            for level in levels() {
+                prop_assert_eq!(&bits(&|t| at(level, || axpy(alpha, &values, t))), &expected);
+                prop_assert_eq!(&bits(&|t| at(level, || add_scaled_bytes(alpha, &bytes, t))), &expected);
+            }
         }
     }
 }

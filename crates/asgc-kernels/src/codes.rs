@@ -75,6 +75,7 @@ fn add(alpha: f32, scale: f32, codes: &[i8], target: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::tests::{at, levels};
     use proptest::prelude::*;
 
     #[test]
@@ -102,26 +103,31 @@ mod tests {
 
     proptest! {
         #[test]
-        fn codes_are_neighbours_of_the_value_and_both_builds_agree(
+        fn codes_are_neighbours_of_the_value_and_all_builds_agree(
             values in prop::collection::vec(-1.0f32..1.0, 0..300), scale in 0.01f32..1.0, key: [u32; 2], first: u32
         ) {
             let (to, random) = ((scale, 127.0), (Key(key), first));
             let mut codes = vec![0; values.len()];
-            quantize(&values, to, random, &mut codes);
-            let mut again = codes.clone();
-            round(&values, to, random, &mut again);
-            prop_assert_eq!(&codes, &again);
-            let mut left = values.clone();
-            quantize_in_place(&mut left, to, random, &mut again);
-            prop_assert_eq!(&codes, &again);
+            round(&values, to, random, &mut codes);
+            let (mut again, mut left) = (codes.clone(), values.clone());
+            for level in levels() {
+                at(level, || quantize(&values, to, random, &mut again));
+                prop_assert_eq!(&codes, &again);
+                left.clone_from(&values);
+                at(level, || quantize_in_place(&mut left, to, random, &mut again));
+                prop_assert_eq!(&codes, &again);
+            }
             for ((&value, &code), &left) in values.iter().zip(&codes).zip(&left) {
                 prop_assert!((f32::from(code) - value / scale).abs() <= 1.0 || code.unsigned_abs() == 127);
                 prop_assert_eq!(left, value - f32::from(code) * scale);
             }
-            let (mut one, mut other) = (vec![1.0; codes.len()], vec![1.0; codes.len()]);
-            add_scaled_codes(-0.5, scale, &codes, &mut one);
-            add(-0.5, scale, &codes, &mut other);
-            prop_assert_eq!(one, other);
+            let mut expected = vec![1.0; codes.len()];
+            add(-0.5, scale, &codes, &mut expected);
+            for level in levels() {
+                let mut target = vec![1.0; codes.len()];
+                at(level, || add_scaled_codes(-0.5, scale, &codes, &mut target));
+                prop_assert_eq!(&target, &expected);
+            }
         }
     }
 }

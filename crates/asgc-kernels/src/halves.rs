@@ -129,6 +129,7 @@ fn largest(values: &[u8]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::tests::{at, levels};
     use proptest::prelude::*;
 
     fn encoded(values: &[f32], encode: fn(&mut [f32], &mut [u8])) -> (Vec<u8>, Vec<f32>) {
@@ -176,13 +177,16 @@ mod tests {
         }
 
         #[test]
-        fn both_builds_agree(values in prop::collection::vec(-1e30f32..1e30, 0..100)) {
-            let ((bytes, left), (again, left_again)) = (encoded(&values, encode_bf16), encoded(&values, to_bf16));
-            prop_assert_eq!((&bytes, left), (&again, left_again));
-            let (mut one, mut other) = (vec![1.0; values.len()], vec![1.0; values.len()]);
-            add_scaled_bf16(0.1, &bytes, &mut one);
-            from_bf16(0.1, &bytes, &mut other);
-            prop_assert_eq!(one, other);
+        fn all_builds_agree(values in prop::collection::vec(-1e30f32..1e30, 0..100)) {
+            let (bytes, left) = encoded(&values, to_bf16);
+            let mut expected = vec![1.0; values.len()];
+            from_bf16(0.1, &bytes, &mut expected);
+            for level in levels() {
+                prop_assert_eq!(at(level, || encoded(&values, encode_bf16)), (bytes.clone(), left.clone()));
+                let mut target = vec![1.0; values.len()];
+                at(level, || add_scaled_bf16(0.1, &bytes, &mut target));
+                prop_assert_eq!(&target, &expected);
+            }
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Loops over large slices of floats: what the codecs and the server's update spend their time in.
 //!
-//! Each kernel is one loop in safe Rust, compiled twice: for any processor, and with AVX2 where the processor that runs
-//! it has that (asked at run time). Both do the same operations in the same order, and nothing here uses fused
-//! multiply-add, so that they agree to the bit: a worker and a server, or a run and its replay, may sit on different
-//! processors. Only the filter of [`scan`] is written twice, since no compiler packs the survivors of a comparison.
+//! Each kernel is one loop in safe Rust, compiled three times: for any processor, with AVX2, and with AVX-512, of which the
+//! processor that runs it takes the best that it has (asked at run time). All do the same operations in the same order, and
+//! nothing here uses fused multiply-add, so that they agree to the bit: a worker and a server, or a run and its replay, may sit
+//! on different processors. Only [`scan`] is written anew for each, since no compiler packs the survivors of a comparison.
 //!
 //! There is no allocation but in [`Found`], no thread, and no randomness but a counter's ([`uniform`]).
 
@@ -17,7 +17,7 @@ mod scan;
 mod signs;
 mod sums;
 
-pub use add::{accumulate, add_scaled, add_scaled_bytes, add_scaled_sparse, axpy};
+pub use add::{add_scaled, add_scaled_bytes, add_scaled_sparse, axpy};
 pub use codes::{Key, add_scaled_codes, quantize, quantize_in_place, uniform};
 pub use halves::{
     add_scaled_bf16, add_scaled_fp16, bf16_bits, bf16_value, encode_bf16, encode_fp16, finite_bf16,

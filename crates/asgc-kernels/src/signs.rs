@@ -56,6 +56,7 @@ fn signed(value: f32, bit: u8) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::tests::{at, levels};
     use proptest::prelude::*;
 
     proptest! {
@@ -64,13 +65,18 @@ mod tests {
             values in prop::collection::vec(-1.0f32..1.0, 0..60), from in 0usize..60, scale in 0.0f32..2.0
         ) {
             let (mut left, mut bytes) = (values.clone(), vec![0xff; values.len().div_ceil(8)]);
-            encode_signs(&mut left, scale, &mut bytes);
+            encode(&mut left, scale, &mut bytes);
             let from = from.min(values.len());
             let mut target = vec![0.0f32; values.len() - from];
-            add_scaled_signs(-1.0, scale, (&bytes[from / 8..], from % 8), &mut target);
-            let mut again = vec![0.0f32; values.len() - from];
-            add(-1.0, scale, (&bytes[from / 8..], from % 8), &mut again);
-            prop_assert_eq!(&target, &again);
+            add(-1.0, scale, (&bytes[from / 8..], from % 8), &mut target);
+            for level in levels() {
+                let (mut again, mut bytes_again) = (vec![0.0f32; values.len() - from], bytes.clone());
+                at(level, || add_scaled_signs(-1.0, scale, (&bytes[from / 8..], from % 8), &mut again));
+                prop_assert_eq!(&target, &again);
+                let mut left_again = values.clone();
+                at(level, || encode_signs(&mut left_again, scale, &mut bytes_again));
+                prop_assert_eq!((&left_again, &bytes_again), (&left, &bytes));
+            }
             for ((&value, &sent), &left) in values[from..].iter().zip(&target).zip(&left[from..]) {
                 prop_assert_eq!(sent, if value.is_sign_negative() { scale } else { -scale });
                 prop_assert_eq!(left, value + sent);

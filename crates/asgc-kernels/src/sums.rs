@@ -121,6 +121,7 @@ fn largest(values: &[f32]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::tests::{at, levels};
     use proptest::prelude::*;
 
     #[test]
@@ -152,10 +153,12 @@ mod tests {
             let exact = |f: fn(f64) -> f64| values.iter().map(|&v| f(f64::from(v))).sum::<f64>();
             prop_assert!((sum_squares(&values) - exact(|v| v * v)).abs() <= 1e-5 * exact(|v| v * v));
             prop_assert!((sum_magnitudes(&values) - exact(f64::abs)).abs() <= 1e-5 * exact(f64::abs));
-            // The two builds of a kernel agree to the bit.
-            prop_assert_eq!(sum_squares(&values).to_bits(), squares(&values).to_bits());
-            prop_assert_eq!(sum_magnitudes(&values).to_bits(), magnitudes(&values).to_bits());
-            prop_assert_eq!(largest_bits(&values), largest(&values));
+            // All builds of a kernel agree to the bit.
+            for level in levels() {
+                prop_assert_eq!(at(level, || sum_squares(&values)).to_bits(), squares(&values).to_bits());
+                prop_assert_eq!(at(level, || sum_magnitudes(&values)).to_bits(), magnitudes(&values).to_bits());
+                prop_assert_eq!(at(level, || largest_bits(&values)), largest(&values));
+            }
         }
     }
 }

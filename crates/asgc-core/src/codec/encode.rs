@@ -1,11 +1,11 @@
 //! The encoder: a flat vector in, a payload out, and in the vector's place what was left out.
 
 use super::kept::Kept;
-use super::select::Selector;
-use super::{Codec, Form, Format, Payload, Scope, dense, packed, quantize, sparse};
+use super::select::{Selector, Sums};
+use super::{Codec, Form, Format, Payload, Scope, Values, dense, packed, quantize, sparse};
 use crate::ids::{Bits, Density};
 use crate::layout::Layout;
-use asgc_kernels::{Found, INFINITE, Key, all_finite, scan, sum_squares};
+use asgc_kernels::{Found, Key, all_finite, scan, sum_squares};
 use rand::Rng as _;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -51,13 +51,6 @@ pub struct Encoder {
     kept: Kept,
 }
 
-/// Sums of squares of a vector that is being encoded.
-#[derive(Debug, Default)]
-struct Sums {
-    gradient: f64,
-    rest: f64,
-}
-
 impl Encoder {
     /// An encoder of the plain form; `seed` drives stochastic rounding.
     #[must_use]
@@ -99,9 +92,9 @@ impl Encoder {
     }
 
     /// Encodes the gradient in `u` (all tensors, flat), to which the residual `e` is added first, and leaves in `u` the new
-    /// residual, `u + e` less what the payload decodes to; without an `e` something that means nothing. `nonce` must differ
-    /// from one call to the next: together with the seed it determines the random choices. Errors when a value is NaN or
-    /// infinite; `u` then means nothing.
+    /// residual, `u + e` less what the payload decodes to; without an `e`, and unless the codec is Top-K, something that means
+    /// nothing. `nonce` must differ from one call to the next: together with the seed it determines the random choices. Errors
+    /// when a value is NaN or infinite; `u` then means nothing.
     ///
     /// # Panics
     /// When `u` or `e` has another length than the layout.
@@ -136,14 +129,6 @@ impl Encoder {
         })
     }
 
-    /// Encodes by Top-K what is in `u` (`[parameters]`, flat) and takes from it what the payload decodes to. Errors as
-    /// [`Encoder::encode_in_place`].
-    pub(crate) fn take_out_of(&mut self, u: &mut [f32], rho: Density) -> Result<Payload, NonFinite> {
-        let encoded = self.encode_in_place(u, None, Codec::TopK(rho), 0)?;
-        self.take_out(u, &[]);
-        Ok(encoded.payload)
-    }
-
     /// Where the entries are that the last Top-K payload carries.
     pub(crate) fn kept(&self) -> &[u32] {
         &self.kept.indices
@@ -167,7 +152,6 @@ impl Encoder {
     ) -> Result<Sums, NonFinite> {
         let layout = Arc::clone(&self.layout);
         let mut sums = Sums::default();
-        let mut unknown = Vec::new();
         self.kept.clear();
         let parts: Vec<Range<usize>> = match self.form.scope {
             Scope::Tensor => layout.ranges().filter(|range| !range.is_empty()).collect(),
@@ -181,38 +165,18 @@ impl Encoder {
                 .select(&mut u[part.clone()], e, wanted, &mut self.kept);
             let selected = selected.map_err(|at| self.non_finite(part.start + at, u))?;
             sums.gradient += selected.gradient;
-            match selected.rest {
-                Some(rest) => sums.rest += rest,
-                None => unknown.push(part),
-            }
+            sums.rest += selected.rest;
         }
         match self.form.format(Codec::TopK(rho)).packed_values() {
-            Some(values) => packed::write(&mut self.kept, values, bytes),
             None => *entries = sparse::write(&self.kept, &layout, bytes),
-        }
-        if e.is_some() {
-            sums.rest += self.take_out(u, &unknown);
+            Some(values) => {
+                packed::write(&mut self.kept, values, bytes);
+                if values != Values::F32 {
+                    sums.rest += self.kept.add_to(u);
+                }
+            }
         }
         Ok(sums)
-    }
-
-    /// Takes from `u` what a decoder will see of the kept entries; returns the sum of squares of what is left of them, and of
-    /// all entries in those parts of which that is not known.
-    fn take_out(&self, u: &mut [f32], unknown: &[Range<usize>]) -> f64 {
-        let mut left = 0.0;
-        for (&index, &value) in self.kept.indices.iter().zip(&self.kept.values) {
-            let u = &mut u[index as usize];
-            *u -= value;
-            left += f64::from(*u) * f64::from(*u);
-        }
-        for part in unknown {
-            let span = self.kept.span(part.start, part.end);
-            let counted = self.kept.indices[span]
-                .iter()
-                .map(|&i| f64::from(u[i as usize]).powi(2));
-            left += sum_squares(&u[part.clone()]) - counted.sum::<f64>();
-        }
-        left.max(0.0)
     }
 
     fn quantized(
@@ -267,20 +231,23 @@ impl Encoder {
         range: Range<usize>,
         sums: &mut Sums,
     ) -> Result<f64, NonFinite> {
-        // What exceeds all finite values is not finite: that is all there is to be found.
-        let (above_finite, mut found) = ((0, INFINITE - 1), Found::default());
-        found.begin(0);
-        let squares = scan(
-            &mut u[range.clone()],
-            e.map(|e| &e[range.clone()]),
-            above_finite,
-            &mut found,
-        );
-        if let Some(&at) = found.indices().first() {
-            return Err(self.non_finite(range.start + at as usize, u));
+        let values = &mut u[range.clone()];
+        let (gradient, sum) = if let Some(e) = e {
+            // Nothing exceeds that, not even a NaN: it is in the sums.
+            let (above_all, mut nothing) = ((0, u32::MAX >> 1), Found::default());
+            let squares = scan(values, Some(&e[range.clone()]), above_all, &mut nothing);
+            (squares.before, squares.rest)
+        } else {
+            let squares = sum_squares(values);
+            (squares, squares)
+        };
+        // The squares of what is finite do not leave the range of `f64`.
+        if !sum.is_finite() {
+            let at = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
+            return Err(self.non_finite(range.start + at, u));
         }
-        sums.gradient += squares.before;
-        Ok(squares.rest)
+        sums.gradient += gradient;
+        Ok(sum)
     }
 
     fn non_finite(&self, flat: usize, values: &[f32]) -> NonFinite {

@@ -18,17 +18,12 @@ impl Kept {
         self.values.push(value);
     }
 
-    /// Appends those entries that are to be kept. Without a branch, as nobody could predict it.
-    pub(super) fn push_where(&mut self, entries: impl ExactSizeIterator<Item = (u32, f32, bool)>) {
-        let (mut at, most) = (self.len(), self.len() + entries.len());
-        self.indices.resize(most, 0);
-        self.values.resize(most, 0.0);
-        for (index, value, keep) in entries {
-            (self.indices[at], self.values[at]) = (index, value);
-            at += usize::from(keep);
+    /// Moves what was kept since there were `before` back to where it was, in `u`, whose entry 0 has index `first`.
+    pub(super) fn move_back(&mut self, before: usize, u: &mut [f32], first: u32) {
+        let indices = self.indices.drain(before..);
+        for (index, value) in indices.zip(self.values.drain(before..)) {
+            u[(index - first) as usize] = value;
         }
-        self.indices.truncate(at);
-        self.values.truncate(at);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -43,6 +38,17 @@ impl Kept {
         let mut kept = self.values.iter().map(|&value| value != 0.0);
         self.indices.retain(|_| kept.next().unwrap_or(false));
         self.values.retain(|&value| value != 0.0);
+    }
+
+    /// Adds the values to where they belong in `u`, the flat vector; returns the sum of squares of what is then there.
+    pub(super) fn add_to(&self, u: &mut [f32]) -> f64 {
+        let mut squares = 0.0;
+        for (&index, &value) in self.indices.iter().zip(&self.values) {
+            let u = &mut u[index as usize];
+            *u += value;
+            squares += f64::from(*u).powi(2);
+        }
+        squares
     }
 
     /// Which of the entries lie in `[from, to)`.

@@ -18,7 +18,7 @@ const GROUP: usize = 128;
 const MOST_OF_GAP: u64 = 5;
 const MOST_OF_GROUP: u64 = 6;
 
-/// Appends a payload of the entries that are not 0, and leaves in `kept` what a decoder will see.
+/// Appends a payload of the entries that are not 0, and leaves in `kept` what a decoder will not see of them.
 pub(super) fn write(kept: &mut Kept, kind: Values, out: &mut Vec<u8>) {
     kept.drop_zeros();
     write_all(kept, kind, out);

@@ -12,7 +12,7 @@
 //! Among equal magnitudes the lower index wins, so that the choice is a pure function of the values.
 
 use super::kept::Kept;
-use asgc_kernels::{Found, INFINITE, all_finite, magnitude_bits, scan};
+use asgc_kernels::{Found, INFINITE, all_finite, magnitude_bits, scan, sum_squares};
 
 /// Vectors up to this length are looked at whole.
 const SMALL: usize = 16_384;
@@ -28,13 +28,13 @@ const SAMPLE: usize = 16_384;
 /// Standard deviations of a sample's rank that the thresholds stand apart from the guess.
 const DEVIATIONS: f64 = 5.0;
 
-/// What a selection found besides the entries.
+/// Sums of squares of a vector that is being encoded.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Selected {
-    /// Sum of squares of the gradient.
+pub(super) struct Sums {
+    /// Of the gradient.
     pub(super) gradient: f64,
-    /// Sum of squares of what was not kept, where it is known.
-    pub(super) rest: Option<f64>,
+    /// Of what is left out.
+    pub(super) rest: f64,
 }
 
 /// Chooses entries; keeps its buffers from one vector to the next.
@@ -43,6 +43,7 @@ pub(super) struct Selector {
     sample: Vec<u32>,
     found: Found,
     above: Found,
+    others: Found,
     band: Vec<u64>,
 }
 
@@ -56,46 +57,51 @@ struct Guess {
 }
 
 impl Selector {
-    /// `u += e`, then appends the `k` entries of largest magnitude to `kept`, entry `i` as `first + i`.
+    /// `u += e`, then moves the `k` entries of largest magnitude from there to `kept`, entry `i` as `first + i`.
     ///
     /// # Errors
-    /// The place of a value that is not finite; `u` is then spoilt.
+    /// The place of a value that is not finite; `u` is then `u + e`.
     pub(super) fn select(
         &mut self,
         u: &mut [f32],
         e: Option<&[f32]>,
         (first, k): (u32, usize),
         kept: &mut Kept,
-    ) -> Result<Selected, usize> {
+    ) -> Result<Sums, usize> {
         let guess = self.guess(u, e, k);
-        self.found.begin(guess.limit);
+        // What is found is taken out while it is in the cache; the little that was found in vain is put back.
+        self.found.begin_taking(guess.limit);
         let squares = scan(u, e, (first, guess.low), &mut self.found);
-        let finite = guess.low < INFINITE && !self.found.overflown() && all_finite(self.found.values());
-        if !finite && !all_finite(u) {
+        let complete = guess.low < INFINITE && !self.found.overflown();
+        if !(all_finite(self.found.values()) && (complete || all_finite(u))) {
+            self.found.put_back(u, first);
             return Err(u.iter().position(|v| !v.is_finite()).unwrap_or(0));
         }
         let gradient = squares.before;
         if k == u.len() {
             kept.indices.extend((first..).take(k));
             kept.values.extend_from_slice(u);
-            return Ok(Selected {
-                gradient,
-                rest: Some(0.0),
-            });
+            u.fill(0.0);
+            return Ok(Sums { gradient, rest: 0.0 });
         }
-        let rest = if !self.found.overflown() && self.found.indices().len() >= k {
-            Some(squares.rest + self.best(k, guess.high, kept))
-        } else if !self.found.overflown() && self.with_ties(u, (first, k), guess.low, kept) {
-            // Zeros add nothing to the rest; of other ties it is not known how many stay behind.
-            (guess.low == 0).then_some(squares.rest)
+        let rest = if complete && self.found.indices().len() >= k {
+            squares.rest + self.best(u, (first, k), guess.high, kept)
         } else {
-            let low = kth_magnitude(u, k);
-            self.found.begin(u.len());
-            scan(u, None, (first, low), &mut self.found);
-            self.with_ties(u, (first, k), low, kept);
-            None
+            if !complete || !self.with_ties(u, (first, k), guess.low, kept) {
+                self.counted(u, (first, k), kept);
+            }
+            sum_squares(u)
         };
-        Ok(Selected { gradient, rest })
+        Ok(Sums { gradient, rest })
+    }
+
+    /// Moves the best `k` the sure way, after a guess that was wrong.
+    fn counted(&mut self, u: &mut [f32], (first, k): (u32, usize), kept: &mut Kept) {
+        self.found.put_back(u, first);
+        let low = kth_magnitude(u, k);
+        self.found.begin_taking(u.len());
+        scan(u, None, (first, low), &mut self.found);
+        self.with_ties(u, (first, k), low, kept);
     }
 
     fn guess(&mut self, u: &[f32], e: Option<&[f32]>, k: usize) -> Guess {
@@ -155,8 +161,8 @@ impl Selector {
         }
     }
 
-    /// Keeps the best `k` of what was found; returns the sum of squares of the others.
-    fn best(&mut self, k: usize, high: u32, kept: &mut Kept) -> f64 {
+    /// Keeps the best `k` of what was found and puts the others back; returns the sum of squares of those.
+    fn best(&mut self, u: &mut [f32], (first, k): (u32, usize), high: u32, kept: &mut Kept) -> f64 {
         let (indices, values) = (self.found.indices(), self.found.values());
         band_of(indices, values, high, &mut self.band);
         let mut certain = indices.len() - self.band.len();
@@ -176,39 +182,46 @@ impl Selector {
         let magnitude = (least >> 32) as u32;
         if !left.iter().any(|key| (key >> 32) as u32 == magnitude) {
             // Nothing of that magnitude stays behind, which is what nearly always happens: then the magnitude decides alone.
-            let left = self.found.filter(magnitude - 1, &mut self.above);
+            let left = self
+                .found
+                .split(magnitude - 1, &mut self.above, &mut self.others);
             kept.indices.extend_from_slice(self.above.indices());
             kept.values.extend_from_slice(self.above.values());
+            self.others.put_back(u, first);
             return left;
         }
-        let entries = indices.iter().zip(values);
-        kept.push_where(entries.map(|(&index, &value)| (index, value, key(index, value) >= least)));
-        left.iter()
-            .map(|&key| f64::from(f32::from_bits((key >> 32) as u32)).powi(2))
-            .sum()
+        let mut squares = 0.0;
+        for (&index, &value) in indices.iter().zip(values) {
+            if key(index, value) >= least {
+                kept.push(index, value);
+            } else {
+                u[(index - first) as usize] = value;
+                squares += f64::from(value).powi(2);
+            }
+        }
+        squares
     }
 
     /// Keeps what was found, fewer than `k`, and as many of the first entries of magnitude `low` as make it `k`. False, with
     /// nothing kept, where there are not so many.
-    fn with_ties(&self, u: &[f32], (first, k): (u32, usize), low: u32, kept: &mut Kept) -> bool {
+    fn with_ties(&self, u: &mut [f32], (first, k): (u32, usize), low: u32, kept: &mut Kept) -> bool {
         let mut missing = k - self.found.indices().len();
         let (indices, values) = (self.found.indices(), self.found.values());
         let (start, mut next) = (kept.len(), 0);
-        for (index, &value) in (first..).zip(u) {
+        for (index, value) in (first..).zip(&mut *u) {
             if missing == 0 {
                 break;
             }
             if next < indices.len() && indices[next] == index {
-                kept.push(index, value);
+                kept.push(index, values[next]);
                 next += 1;
-            } else if magnitude_bits(value) == low {
-                kept.push(index, value);
+            } else if magnitude_bits(*value) == low {
+                kept.push(index, std::mem::take(value));
                 missing -= 1;
             }
         }
         if missing > 0 {
-            kept.indices.truncate(start);
-            kept.values.truncate(start);
+            kept.move_back(start, u, first);
             return false;
         }
         kept.indices.extend_from_slice(&indices[next..]);
@@ -275,11 +288,12 @@ mod tests {
             .filter(|(i, _)| !kept.indices.contains(i))
             .map(|(_, &v)| f64::from(v).powi(2))
             .sum();
-        assert!(
-            selected
-                .rest
-                .is_none_or(|rest| (rest - exact).abs() <= 1e-5 * exact.max(1e-30))
-        );
+        assert!((selected.rest - exact).abs() <= 1e-5 * exact.max(1e-30));
+        // What was kept was moved, all else is as it was.
+        let mut again = u;
+        assert!(kept.indices.iter().all(|&i| again[i as usize] == 0.0));
+        kept.clone().move_back(0, &mut again, 0);
+        assert_eq!(again, values);
         assert!(
             kept.indices
                 .iter()

@@ -6,7 +6,7 @@
 //! less that; so two trainers that came at different times hold the same view to the rounding of additions.
 
 use super::{History, Record, Step};
-use crate::codec::Encoder;
+use crate::codec::{Codec, Encoder};
 use crate::config::Downlink;
 use crate::ids::{Density, Incarnation, OutOfRange, Version};
 use crate::layout::Layout;
@@ -63,12 +63,13 @@ impl Broadcast {
             return;
         }
         self.at = version;
-        match self.encoder.take_out_of(&mut self.pending, self.density) {
-            Ok(payload) => self.log.push(Step {
+        let codec = Codec::TopK(self.density);
+        match self.encoder.encode_in_place(&mut self.pending, None, codec, 0) {
+            Ok(encoded) => self.log.push(Step {
                 version,
                 factor: 1.0,
                 author: None,
-                payload,
+                payload: encoded.payload,
             }),
             // What exceeds all floats cannot be sent as a difference: all begin again from the parameters.
             Err(_) => {
