@@ -40,11 +40,12 @@ pub(super) struct Sums {
 /// Chooses entries; keeps its buffers from one vector to the next.
 #[derive(Debug, Default)]
 pub(super) struct Selector {
+    places: Vec<usize>,
     sample: Vec<u32>,
     found: Found,
     above: Found,
     others: Found,
-    band: Vec<u64>,
+    band: Vec<u32>,
 }
 
 /// Between these the `k`-th magnitude is expected: above the first, at most at the second.
@@ -120,13 +121,14 @@ impl Selector {
         let apart = DEVIATIONS * rank.sqrt() + 8.0;
         let (above, below) = ((rank - apart).floor(), (rank + apart).ceil() as usize);
         let falling = |a: &u32, b: &u32| b.cmp(a);
-        let low = if below < size {
-            *self.sample.select_nth_unstable_by(below, falling).1
+        let (low, larger) = if below < size {
+            let (larger, &mut low, _) = self.sample.select_nth_unstable_by(below, falling);
+            (low, larger)
         } else {
-            0
+            (0, &mut self.sample[..])
         };
         let high = if above >= 1.0 {
-            *self.sample.select_nth_unstable_by(above as usize, falling).1
+            *larger.select_nth_unstable_by(above as usize, falling).1
         } else {
             u32::MAX
         };
@@ -140,60 +142,66 @@ impl Selector {
 
     /// Magnitudes of lines of `u + e`, spread evenly but for a jitter that keeps clear of any period of the data.
     fn take_sample(&mut self, u: &[f32], e: Option<&[f32]>) {
-        self.sample.clear();
         let lines = (u.len() / (SHARE * LINE)).clamp(FEWEST / LINE, SAMPLE / LINE);
         let stride = u.len() / lines;
         let mut jitter = 0x9e37_79b9u32;
-        for line in 0..lines {
+        let places = (0..lines).map(|line| {
             jitter = jitter.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f);
-            let from = line * stride + (jitter >> 8) as usize % (stride - LINE + 1);
-            let at = from..from + LINE;
+            line * stride + (jitter >> 8) as usize % (stride - LINE + 1)
+        });
+        self.places.clear();
+        self.places.extend(places);
+        touch(u, &self.places);
+        e.inspect(|e| touch(e, &self.places));
+        self.sample.clear();
+        for &from in &self.places {
+            let u = &u[from..from + LINE];
             match e {
                 Some(e) => {
-                    let sum = u[at.clone()]
-                        .iter()
-                        .zip(&e[at])
-                        .map(|(u, e)| magnitude_bits(u + e));
-                    self.sample.extend(sum);
+                    let sums = u.iter().zip(&e[from..from + LINE]);
+                    self.sample.extend(sums.map(|(u, e)| magnitude_bits(u + e)));
                 }
-                None => self.sample.extend(u[at].iter().map(|&u| magnitude_bits(u))),
+                None => self.sample.extend(u.iter().map(|&u| magnitude_bits(u))),
             }
         }
     }
 
     /// Keeps the best `k` of what was found and puts the others back; returns the sum of squares of those.
     fn best(&mut self, u: &mut [f32], (first, k): (u32, usize), high: u32, kept: &mut Kept) -> f64 {
-        let (indices, values) = (self.found.indices(), self.found.values());
-        band_of(indices, values, high, &mut self.band);
-        let mut certain = indices.len() - self.band.len();
+        let all = self.found.indices().len();
+        let mut band = self.found.magnitudes_up_to(high, &mut self.band);
         // Should the upper threshold lie too low, there is more than one would take: then all are looked at.
-        if certain > k {
-            band_of(indices, values, u32::MAX, &mut self.band);
-            certain = 0;
+        if all - band.len() > k {
+            band = self.found.magnitudes_up_to(u32::MAX, &mut self.band);
         }
-        let wanted = k - certain;
-        let (least, left) = match wanted {
-            0 => (u64::from(high + 1) << 32, &self.band[..]),
-            _ => {
-                let (_, &mut least, left) = self.band.select_nth_unstable_by(wanted - 1, |a, b| b.cmp(a));
-                (least, &*left)
+        let (least, ties_stay) = match k - (all - band.len()) {
+            0 => (high + 1, false),
+            wanted => {
+                let (_, &mut least, left) = band.select_nth_unstable_by(wanted - 1, |a, b| b.cmp(a));
+                (least, left.contains(&least))
             }
         };
-        let magnitude = (least >> 32) as u32;
-        if !left.iter().any(|key| (key >> 32) as u32 == magnitude) {
-            // Nothing of that magnitude stays behind, which is what nearly always happens: then the magnitude decides alone.
-            let left = self
-                .found
-                .split(magnitude - 1, &mut self.above, &mut self.others);
-            kept.indices.extend_from_slice(self.above.indices());
-            kept.values.extend_from_slice(self.above.values());
-            self.others.put_back(u, first);
-            return left;
+        if ties_stay {
+            return self.best_of_ties(u, (first, k), least, kept);
         }
-        let mut squares = 0.0;
+        // Nothing of that magnitude stays behind, which is what nearly always happens: then the magnitude decides alone.
+        let left = self.found.split(least - 1, &mut self.above, &mut self.others);
+        kept.indices.extend_from_slice(self.above.indices());
+        kept.values.extend_from_slice(self.above.values());
+        self.others.put_back(u, first);
+        left
+    }
+
+    /// The same, where only the first of those with magnitude `least` are kept.
+    fn best_of_ties(&self, u: &mut [f32], (first, k): (u32, usize), least: u32, kept: &mut Kept) -> f64 {
+        let (indices, values) = (self.found.indices(), self.found.values());
+        let larger = values.iter().filter(|&&value| magnitude_bits(value) > least);
+        let (mut missing, mut squares) = (k - larger.count(), 0.0);
         for (&index, &value) in indices.iter().zip(values) {
-            if key(index, value) >= least {
+            let tie = magnitude_bits(value) == least;
+            if magnitude_bits(value) > least || tie && missing > 0 {
                 kept.push(index, value);
+                missing -= usize::from(tie);
             } else {
                 u[(index - first) as usize] = value;
                 squares += f64::from(value).powi(2);
@@ -230,21 +238,11 @@ impl Selector {
     }
 }
 
-/// The keys of those entries whose magnitude is not above `high`. Each is written, and the next one over it where it was not
-/// meant: a branch that nobody can predict costs more.
-fn band_of(indices: &[u32], values: &[f32], high: u32, band: &mut Vec<u64>) {
-    band.resize(indices.len(), 0);
-    let mut len = 0;
-    for (&index, &value) in indices.iter().zip(values) {
-        band[len] = key(index, value);
-        len += usize::from(magnitude_bits(value) <= high);
-    }
-    band.truncate(len);
-}
-
-/// Orders by magnitude, then by falling index. The bits of a non-negative float order as the float does.
-fn key(index: u32, value: f32) -> u64 {
-    (u64::from(magnitude_bits(value)) << 32) | u64::from(!index)
+/// Brings the cache lines at these places into the cache, many at a time: whoever works on one before he looks at the next
+/// waits for each.
+fn touch(values: &[f32], places: &[usize]) {
+    let bits = places.iter().map(|&at| values[at].to_bits());
+    std::hint::black_box(bits.fold(0, |all, bits| all ^ bits));
 }
 
 /// The magnitude bits of the `k`-th largest magnitude: by its upper 16 bits, then among those by its lower 15.
@@ -301,6 +299,11 @@ mod tests {
                 .all(|(&i, &v)| values[i as usize].to_bits() == v.to_bits())
         );
         kept.indices
+    }
+
+    /// Orders by magnitude, then by falling index. The bits of a non-negative float order as the float does.
+    fn key(index: u32, value: f32) -> u64 {
+        (u64::from(magnitude_bits(value)) << 32) | u64::from(!index)
     }
 
     /// By sorting all of them.

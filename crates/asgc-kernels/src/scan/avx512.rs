@@ -1,11 +1,11 @@
 //! Rows of one register of sixteen.
 
-use super::{Collect, Found, LANES, Sums, one_by_one};
+use super::{Collect, Found, LANES, Sums, one_by_one, up_to_one_by_one};
 use std::arch::x86_64::{
-    __m512, __mmask16, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512,
-    _mm512_castsi512_ps, _mm512_cmpgt_epi32_mask, _mm512_loadu_ps, _mm512_maskz_compress_epi32,
-    _mm512_maskz_compress_ps, _mm512_maskz_mov_ps, _mm512_maskz_mul_ps, _mm512_mul_ps, _mm512_set1_epi32,
-    _mm512_setr_epi32, _mm512_setzero_ps, _mm512_storeu_ps,
+    __m512, __m512i, __mmask16, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512,
+    _mm512_castsi512_ps, _mm512_cmpgt_epi32_mask, _mm512_cmple_epu32_mask, _mm512_loadu_ps,
+    _mm512_maskz_compress_epi32, _mm512_maskz_compress_ps, _mm512_maskz_mov_ps, _mm512_maskz_mul_ps,
+    _mm512_mul_ps, _mm512_set1_epi32, _mm512_setr_epi32, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 /// As [`one_by_one`], a row at a time. What exceeds the threshold is packed into a register and written behind what was found,
@@ -52,6 +52,22 @@ pub(super) fn scan(
     one_by_one(&mut u[whole..], e.map(|e| &e[whole..]), at, (found, how), sums);
 }
 
+/// As [`up_to_one_by_one`], a row at a time.
+#[target_feature(enable = "avx512f,popcnt")]
+pub(super) fn up_to(values: &[f32], limit: u32, out: &mut [u32]) -> usize {
+    let (rows, rest) = values.as_chunks::<LANES>();
+    let mut len = 0;
+    for row in rows {
+        let magnitudes = magnitudes(load(row));
+        let within = _mm512_cmple_epu32_mask(magnitudes, _mm512_set1_epi32(limit.cast_signed()));
+        let (to, _) = out[len..len + LANES].as_chunks_mut();
+        let packed = _mm512_maskz_compress_epi32(within, magnitudes);
+        store_bits(_mm512_castsi512_ps(packed), &mut to[0]);
+        len += within.count_ones() as usize;
+    }
+    len + up_to_one_by_one(rest, limit, &mut out[len..])
+}
+
 /// The place behind what was found.
 struct Behind<'a> {
     indices: &'a mut [u32],
@@ -96,10 +112,15 @@ fn squared(values: __m512, sum: &mut __m512) -> __m512 {
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn within(values: __m512, threshold: u32, sum: &mut __m512) -> __mmask16 {
-    let magnitudes = _mm512_and_si512(_mm512_castps_si512(values), _mm512_set1_epi32(i32::MAX));
-    let exceeds = _mm512_cmpgt_epi32_mask(magnitudes, _mm512_set1_epi32(threshold.cast_signed()));
+    let exceeds = _mm512_cmpgt_epi32_mask(magnitudes(values), _mm512_set1_epi32(threshold.cast_signed()));
     *sum = _mm512_add_ps(*sum, _mm512_maskz_mul_ps(!exceeds, values, values));
     exceeds
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn magnitudes(values: __m512) -> __m512i {
+    _mm512_and_si512(_mm512_castps_si512(values), _mm512_set1_epi32(i32::MAX))
 }
 
 #[target_feature(enable = "avx512f")]

@@ -1,6 +1,6 @@
 //! What a scan found.
 
-use super::scan;
+use super::{scan, up_to};
 use crate::BLOCK;
 
 /// Entries that are written at once behind the last, whether there are so many or not.
@@ -73,6 +73,16 @@ impl Found {
         above.places_in(&self.indices);
         others.places_in(&self.indices);
         squares.rest
+    }
+
+    /// The magnitude bits, up to `limit`, of what was found, in their order; `buffer` is where they lie.
+    pub fn magnitudes_up_to<'a>(&self, limit: u32, buffer: &'a mut Vec<u32>) -> &'a mut [u32] {
+        let room = self.len + AT_ONCE;
+        if buffer.len() < room {
+            buffer.resize(room, 0);
+        }
+        let len = up_to(self.values(), limit, buffer);
+        &mut buffer[..len]
     }
 
     /// Indices into `of` become what is there.

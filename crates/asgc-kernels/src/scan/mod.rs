@@ -125,13 +125,11 @@ fn in_f64(
         before: f64::from(before),
         rest: f64::from(rest),
     };
-    if in_range(before) && in_range(rest) {
-        return in_f32;
-    }
-    // Nothing but zeros, which is common, is no loss to underflow.
-    let nothing_left = rest == 0.0 && largest_bits(u) == 0;
-    let nothing_was = found.len == found_before && nothing_left && e.is_none_or(|e| largest_bits(e) == 0);
-    if nothing_left && (in_range(before) || before == 0.0 && nothing_was) {
+    // Zeros, which are common, are no loss to underflow; and nothing else is within a threshold of 0.
+    let rest_holds = in_range(rest) || rest == 0.0 && (threshold == 0 || largest_bits(u) == 0);
+    let nothing_was =
+        || found.len == found_before && largest_bits(u) == 0 && e.is_none_or(|e| largest_bits(e) == 0);
+    if rest_holds && (in_range(before) || before == 0.0 && nothing_was()) {
         return in_f32;
     }
     if found.taking {
@@ -142,14 +140,35 @@ fn in_f64(
     let within = u.iter().filter(|u| magnitude_bits(**u) <= threshold);
     let squares = Squares {
         // What was there before is overwritten, but for a rounding it is the difference.
-        before: (0..)
-            .zip(&*u)
-            .map(|(i, &u)| square(f64::from(u) - e_at(i)))
-            .sum(),
+        before: (0..).zip(&*u).map(|(i, &u)| square(f64::from(u) - e_at(i))).sum(),
         rest: within.map(|&u| square(f64::from(u))).sum(),
     };
     if found.taking {
         found.write_since(found_before, u, first, |_| 0.0);
     }
     squares
+}
+
+/// Writes the magnitude bits up to `limit` to `out`, which is longer than `values` by a register; returns how many there are.
+fn up_to(values: &[f32], limit: u32, out: &mut [u32]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 {
+        #[expect(
+            unsafe_code,
+            reason = "the only way to call code for a feature that was found at run time"
+        )]
+        // SAFETY: the processor has AVX-512, as was just asked; the function itself is safe.
+        return unsafe { avx512::up_to(values, limit, out) };
+    }
+    up_to_one_by_one(values, limit, out)
+}
+
+/// Each is written, and the next one over it where it was not meant: a branch that nobody can predict costs more.
+fn up_to_one_by_one(values: &[f32], limit: u32, out: &mut [u32]) -> usize {
+    let mut len = 0;
+    for &value in values {
+        out[len] = magnitude_bits(value);
+        len += usize::from(magnitude_bits(value) <= limit);
+    }
+    len
 }

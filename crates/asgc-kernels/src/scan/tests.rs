@@ -99,7 +99,10 @@ fn what_is_found_once_is_forgotten_at_the_next_beginning() {
     found.begin(9);
     let mut u = [1.0, 0.0];
     scan(&mut u, None, (0, 0), &mut found);
-    assert_eq!((found.indices(), found.overflown(), u), (&[0][..], false, [1.0, 0.0]));
+    assert_eq!(
+        (found.indices(), found.overflown(), u),
+        (&[0][..], false, [1.0, 0.0])
+    );
 }
 
 proptest! {
@@ -117,7 +120,7 @@ proptest! {
         let rest: f64 = within.iter().map(square).sum();
         let bits = magnitude_bits(threshold);
         let (plain_u, plain, plain_squares) = scanned(Level::Portable, &g, bits, how);
-        prop_assert_eq!(plain.values(), exceeding);
+        prop_assert_eq!(plain.values(), &exceeding);
         prop_assert!((plain_squares.rest - rest).abs() <= 1e-5 * rest);
         for level in levels() {
             let (mut u, found, squares) = scanned(level, &g, bits, how);
@@ -125,6 +128,9 @@ proptest! {
             prop_assert_eq!(found.indices(), plain.indices());
             prop_assert_eq!(found.values(), plain.values());
             prop_assert_eq!(squares, plain_squares);
+            let limit = magnitude_bits(1.5 * threshold);
+            let within: Vec<u32> = exceeding.iter().map(|&v| magnitude_bits(v)).filter(|&m| m <= limit).collect();
+            prop_assert_eq!(at(level, || found.magnitudes_up_to(limit, &mut Vec::new()).to_vec()), within);
             found.put_back(&mut u, 7);
             prop_assert_eq!(&u, &sum);
         }
