@@ -116,6 +116,11 @@ impl Compressor {
         Ok(encoded.payload)
     }
 
+    /// Takes a payload that is needed no more, for its buffer.
+    pub fn recycle(&mut self, payload: Payload) {
+        self.encoder.recycle(payload);
+    }
+
     /// Turns the gradient into a velocity, where momentum correction is on; returns its norm before. A velocity must not
     /// take in what is not finite.
     fn correct(&mut self, gradient: &mut [f32]) -> Result<Option<f64>, NonFinite> {
@@ -277,6 +282,26 @@ mod tests {
         assert!(compressor.compress(&mut vec![f32::NAN, 1.0], codec, 2).is_err());
         compressor.compress(&mut vec![0.0, 1.0], codec, 3).unwrap();
         assert_eq!(compressor.residual(), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn the_buffer_of_a_payload_is_used_again_once_nobody_holds_it() {
+        let mut compressor = compressor(4, true);
+        let mut push = |payload: Option<Payload>| {
+            payload
+                .into_iter()
+                .for_each(|payload| compressor.recycle(payload));
+            compressor
+                .compress(&mut vec![1.0; 4], Codec::Identity, 1)
+                .unwrap()
+        };
+        let first = push(None);
+        let place = first.bytes.as_ptr();
+        let held = push(Some(first.clone()));
+        assert_ne!(held.bytes.as_ptr(), place);
+        assert_eq!(first, held);
+        let again = push(Some(first));
+        assert_eq!((again.bytes.as_ptr(), &again), (place, &held));
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct Encoder {
     seed: u64,
     selector: Selector,
     kept: Kept,
+    /// The buffer of a payload that nobody needs any more: a new one would be made of pages that are not there yet.
+    spare: Vec<u8>,
 }
 
 impl Encoder {
@@ -61,6 +63,7 @@ impl Encoder {
             seed,
             selector: Selector::default(),
             kept: Kept::default(),
+            spare: Vec::new(),
         }
     }
 
@@ -112,7 +115,7 @@ impl Encoder {
         );
         let format = self.form.format(codec);
         let about = self.form.payload_bytes(codec, u.len() as u64) as usize;
-        let (mut bytes, mut entries) = (Vec::with_capacity(about + about / 64 + SLACK), Vec::new());
+        let (mut bytes, mut entries) = (self.buffer(about + about / 64 + SLACK), Vec::new());
         let sums = match codec {
             Codec::TopK(rho) => self.top_k(u, e, rho, (&mut bytes, &mut entries))?,
             Codec::Quantize(bits) => self.quantized(u, e, (bits, nonce), &mut bytes)?,
@@ -127,6 +130,23 @@ impl Encoder {
             gradient_norm: sums.gradient.sqrt(),
             residual_norm: sums.rest.sqrt(),
         })
+    }
+
+    /// Takes a payload that is needed no more, for its buffer. One that somebody else still holds is let go.
+    pub(crate) fn recycle(&mut self, payload: Payload) {
+        if let Ok(mut buffer) = payload.bytes.try_into_mut() {
+            buffer.clear();
+            self.spare = buffer.into();
+        }
+    }
+
+    /// An empty buffer of that capacity at least, and of not much more.
+    fn buffer(&mut self, capacity: usize) -> Vec<u8> {
+        let spare = std::mem::take(&mut self.spare);
+        match (capacity..=2 * capacity).contains(&spare.capacity()) {
+            true => spare,
+            false => Vec::with_capacity(capacity),
+        }
     }
 
     /// Where the entries are that the last Top-K payload carries.

@@ -320,6 +320,8 @@ impl Worker {
         }
         if self.settings.replays && verdict.decision != Decision::Rejected {
             self.replays.keep(id, verdict.version, push.payload);
+        } else {
+            self.compressor.recycle(push.payload);
         }
         self.asks_first = matches!(verdict.reason, Some(RejectReason::Stale | RejectReason::Late));
         out.push(Action::Settled { push: id, verdict });

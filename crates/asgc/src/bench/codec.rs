@@ -194,10 +194,13 @@ fn measure(repeat: u32, memory: &mut Memory, (layout, input, gradient, coding): 
         let payload = encoded.context("nothing was encoded")??;
         payload_bytes = payload.bytes.len() as u64;
         let mut checked = None;
+        let sent = payload.clone();
         let check_s = time(|| checked = Some(payload.check(layout)));
         let checked = checked.context("nothing was checked")??;
         kept = kept_entries(&checked);
         let apply_s = time(|| parameters.add_scaled(-1e-3, &checked));
+        drop(checked);
+        compressor.recycle(sent);
         if round > 0 {
             encode.push(encode_s);
             check.push(check_s);
