@@ -14,6 +14,9 @@
 use super::kept::Kept;
 use asgc_kernels::{Found, INFINITE, all_finite, magnitude_bits, scan, sum_squares};
 
+/// Entries that are looked at together where many are alike.
+const RUN: usize = 64;
+
 /// Vectors up to this length are looked at whole.
 const SMALL: usize = 16_384;
 
@@ -87,10 +90,15 @@ impl Selector {
         }
         let rest = if complete && self.found.indices().len() >= k {
             squares.rest + self.best(u, (first, k), guess.high, kept)
-        } else {
-            if !complete || !self.with_ties(u, (first, k), guess.low, kept) {
-                self.counted(u, (first, k), kept);
+        } else if complete && self.with_ties(u, (first, k), guess.low, kept) {
+            // Of zeros it does not matter how many stay.
+            if guess.low == 0 {
+                squares.rest
+            } else {
+                sum_squares(u)
             }
+        } else {
+            self.counted(u, (first, k), kept);
             sum_squares(u)
         };
         Ok(Sums { gradient, rest })
@@ -216,16 +224,27 @@ impl Selector {
         let mut missing = k - self.found.indices().len();
         let (indices, values) = (self.found.indices(), self.found.values());
         let (start, mut next) = (kept.len(), 0);
-        for (index, value) in (first..).zip(&mut *u) {
+        for (run, u) in u.chunks_mut(RUN).enumerate() {
+            let from = first + (run * RUN) as u32;
+            let until = from + u.len() as u32;
+            let nothing_found = indices.get(next).is_none_or(|&index| index >= until);
             if missing == 0 {
                 break;
+            } else if missing >= u.len() && nothing_found && u.iter().all(|&v| magnitude_bits(v) == low) {
+                kept.indices.extend(from..until);
+                kept.values.extend_from_slice(u);
+                u.fill(0.0);
+                missing -= u.len();
+                continue;
             }
-            if next < indices.len() && indices[next] == index {
-                kept.push(index, values[next]);
-                next += 1;
-            } else if magnitude_bits(*value) == low {
-                kept.push(index, std::mem::take(value));
-                missing -= 1;
+            for (index, value) in (from..).zip(u) {
+                if indices.get(next) == Some(&index) {
+                    kept.push(index, values[next]);
+                    next += 1;
+                } else if missing > 0 && magnitude_bits(*value) == low {
+                    kept.push(index, std::mem::take(value));
+                    missing -= 1;
+                }
             }
         }
         if missing > 0 {
