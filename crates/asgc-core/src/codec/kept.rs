@@ -18,6 +18,11 @@ impl Kept {
         self.values.push(value);
     }
 
+    pub(super) fn extend(&mut self, indices: &[u32], values: &[f32]) {
+        self.indices.extend_from_slice(indices);
+        self.values.extend_from_slice(values);
+    }
+
     /// Moves what was kept since there were `before` back to where it was, in `u`, whose entry 0 has index `first`.
     pub(super) fn move_back(&mut self, before: usize, u: &mut [f32], first: u32) {
         let indices = self.indices.drain(before..);

@@ -182,40 +182,31 @@ impl Selector {
         if all - band.len() > k {
             band = self.found.magnitudes_up_to(u32::MAX, &mut self.band);
         }
-        let (least, ties_stay) = match k - (all - band.len()) {
-            0 => (high + 1, false),
-            wanted => {
-                let (_, &mut least, left) = band.select_nth_unstable_by(wanted - 1, |a, b| b.cmp(a));
-                (least, left.contains(&least))
-            }
+        let least = match k - (all - band.len()) {
+            0 => high + 1,
+            wanted => *band.select_nth_unstable_by(wanted - 1, |a, b| b.cmp(a)).1,
         };
-        if ties_stay {
-            return self.best_of_ties(u, (first, k), least, kept);
-        }
-        // Nothing of that magnitude stays behind, which is what nearly always happens: then the magnitude decides alone.
         let left = self.found.split(least - 1, &mut self.above, &mut self.others);
-        kept.indices.extend_from_slice(self.above.indices());
-        kept.values.extend_from_slice(self.above.values());
         self.others.put_back(u, first);
-        left
+        left + self.keep_but_ties(u, (first, k), least, kept)
     }
 
-    /// The same, where only the first of those with magnitude `least` are kept.
-    fn best_of_ties(&self, u: &mut [f32], (first, k): (u32, usize), least: u32, kept: &mut Kept) -> f64 {
-        let (indices, values) = (self.found.indices(), self.found.values());
-        let larger = values.iter().filter(|&&value| magnitude_bits(value) > least);
-        let (mut missing, mut squares) = (k - larger.count(), 0.0);
-        for (&index, &value) in indices.iter().zip(values) {
-            let tie = magnitude_bits(value) == least;
-            if magnitude_bits(value) > least || tie && missing > 0 {
-                kept.push(index, value);
-                missing -= usize::from(tie);
-            } else {
-                u[(index - first) as usize] = value;
-                squares += f64::from(value).powi(2);
-            }
+    /// Keeps what is above, but for the last of those with magnitude `least` where there are more than `k` in all; puts
+    /// those back and returns their sum of squares.
+    fn keep_but_ties(&self, u: &mut [f32], (first, k): (u32, usize), least: u32, kept: &mut Kept) -> f64 {
+        let (indices, values) = (self.above.indices(), self.above.values());
+        let ties = (0..values.len())
+            .rev()
+            .filter(|&i| magnitude_bits(values[i]) == least);
+        let in_vain: Vec<usize> = ties.take(values.len() - k).collect();
+        let mut next = 0;
+        for &at in in_vain.iter().rev() {
+            kept.extend(&indices[next..at], &values[next..at]);
+            u[(indices[at] - first) as usize] = values[at];
+            next = at + 1;
         }
-        squares
+        kept.extend(&indices[next..], &values[next..]);
+        in_vain.len() as f64 * f64::from(f32::from_bits(least)).powi(2)
     }
 
     /// Keeps what was found, fewer than `k`, and as many of the first entries of magnitude `low` as make it `k`. False, with
@@ -251,8 +242,7 @@ impl Selector {
             kept.move_back(start, u, first);
             return false;
         }
-        kept.indices.extend_from_slice(&indices[next..]);
-        kept.values.extend_from_slice(&values[next..]);
+        kept.extend(&indices[next..], &values[next..]);
         true
     }
 }

@@ -35,7 +35,9 @@ pub(super) fn gradient(layout: &Layout, seed: u64) -> Vec<f32> {
     let mut values = Vec::with_capacity(layout.parameters());
     for (layer, range) in layout.ranges().enumerate() {
         let scale = 1e-3 * 0.5f32.powi(layer.min(10) as i32);
-        let normal = drawn.iter().cycle().skip(range.start % drawn.len());
+        // Each time a little larger: gradients have few values twice.
+        let normal =
+            (range.start..).map(|i| drawn[i % drawn.len()] * (1.0 + 1e-4 * (i / drawn.len()) as f32));
         values.extend(normal.take(range.len()).map(|x| scale * x));
     }
     values
