@@ -29,6 +29,7 @@ pub mod codec;
 pub mod config;
 pub mod controller;
 pub mod cost;
+pub mod crew;
 pub mod downlink;
 pub mod event;
 pub mod feedback;

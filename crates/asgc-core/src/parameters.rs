@@ -74,12 +74,37 @@ impl Parameters {
         }
     }
 
-    /// Calls `update(start, values)` for each chunk; `start` is its place in the flat vector.
-    pub fn for_each_mut(&mut self, mut update: impl FnMut(usize, &mut [f32])) {
-        for (i, chunk) in self.chunks.iter_mut().enumerate() {
-            update(i * self.chunk_len, Arc::make_mut(chunk));
-        }
+    /// All chunks, each with what flat vectors of the same length have at its place. A vector that is empty has nothing there.
+    pub(crate) fn places<'a>(&'a mut self, beside: [&'a mut [f32]; 2]) -> Vec<Place<'a>> {
+        let [mut first, mut second] = beside;
+        let mut start = 0;
+        let place = |theta: &'a mut Chunk| {
+            let len = theta.len();
+            let from = start;
+            start += len;
+            let beside = [take_front(&mut first, len), take_front(&mut second, len)];
+            Place { from, theta, beside }
+        };
+        self.chunks.iter_mut().map(place).collect()
     }
+}
+
+/// A chunk, to be changed.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    /// Where it begins in the flat vector.
+    pub(crate) from: usize,
+    pub(crate) theta: &'a mut Chunk,
+    /// What other vectors have there.
+    pub(crate) beside: [&'a mut [f32]; 2],
+}
+
+/// Cuts off the first `len` values, or what there is.
+fn take_front<'a>(values: &mut &'a mut [f32], len: usize) -> &'a mut [f32] {
+    let len = len.min(values.len());
+    let (front, rest) = std::mem::take(values).split_at_mut(len);
+    *values = rest;
+    front
 }
 
 /// Values as bfloat16, little-endian, rounded to the nearest.

@@ -1,6 +1,7 @@
 //! Putting the parts together.
 
 use crate::admin::Admin;
+use crate::crew::Threads;
 use crate::incoming::{Traffic, incoming};
 use crate::metrics::Metrics;
 use crate::owner::{Command, Owner};
@@ -110,12 +111,8 @@ fn new_server(config: &Config, dir: &Path) -> Result<Server, BoxError> {
         tracing::warn!("downlink.mode = \"delta\" will send snapshots: {why}");
     }
     let initial = initial.map(|(layout, values)| (Arc::new(layout), values));
-    Ok(Server::new(
-        config.clone(),
-        generation,
-        unix.as_secs_f64(),
-        initial,
-    ))
+    let server = Server::new(config.clone(), generation, unix.as_secs_f64(), initial);
+    Ok(server.with_crew(Arc::new(Threads::new(config.server.threads))))
 }
 
 /// Why there will be no deltas though they are wanted.

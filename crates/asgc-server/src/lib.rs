@@ -22,6 +22,7 @@
 mod admin;
 pub mod app;
 mod assembly;
+mod crew;
 mod generation;
 mod inbound;
 mod incoming;

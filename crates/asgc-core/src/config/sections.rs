@@ -452,6 +452,8 @@ pub struct Server {
     pub queue_depth: usize,
     /// Bytes of a parameter or payload chunk on the wire.
     pub chunk_bytes: usize,
+    /// Threads that an update of a large model is divided among; 0 for one a processor, up to eight.
+    pub threads: usize,
     /// Largest model that is accepted, in parameters.
     pub max_parameters: u64,
     /// File to write the chosen addresses to, as JSON, once the server is ready.
@@ -474,6 +476,7 @@ impl Default for Server {
             max_sessions: 1024,
             queue_depth: 256,
             chunk_bytes: 1 << 20,
+            threads: 0,
             max_parameters: 1 << 30,
             address_file: None,
         }

@@ -12,8 +12,10 @@
 use super::Schedule;
 use crate::codec::CheckedPayload;
 use crate::config::Config;
+use crate::crew::{Alone, Crew, share};
 use crate::ids::Version;
 use crate::parameters::Parameters;
+use std::sync::Arc;
 
 /// What an update moves.
 #[derive(Debug)]
@@ -48,8 +50,8 @@ pub struct Sgd {
     weight_decay: f32,
     /// `m`, flat; empty without momentum.
     velocity: Vec<f32>,
-    /// A chunk of one update's gradient.
-    gradient: Vec<f32>,
+    /// Who does the work.
+    crew: Arc<dyn Crew>,
 }
 
 impl Sgd {
@@ -62,15 +64,21 @@ impl Sgd {
             nesterov: config.optimizer.nesterov,
             weight_decay: config.optimizer.weight_decay as f32,
             velocity: Vec::new(),
-            gradient: Vec::new(),
+            crew: Arc::new(Alone),
         }
+    }
+
+    /// The same, with others to do the work.
+    #[must_use]
+    pub fn with_crew(self, crew: Arc<dyn Crew>) -> Self {
+        Self { crew, ..self }
     }
 
     /// Applies one push with weight `w` at version `v`.
     pub fn apply(&mut self, target: Target<'_>, push: &CheckedPayload, w: f64, v: Version) -> Moved {
         let lr = self.schedule.at(v);
         if self.is_plain() {
-            return step_plain(target, &[push], (lr, w));
+            return self.step_plain(target, &[push], (lr, w));
         }
         self.step_dense(target, &[push], (lr as f32, w as f32));
         Moved { lr, factor: None }
@@ -79,11 +87,11 @@ impl Sgd {
     /// Applies the mean of `pushes` at version `v`.
     pub fn apply_mean(&mut self, target: Target<'_>, pushes: &[&CheckedPayload], v: Version) -> Moved {
         let lr = self.schedule.at(v);
-        let share = 1.0 / pushes.len().max(1) as f64;
+        let part = 1.0 / pushes.len().max(1) as f64;
         if self.is_plain() {
-            return step_plain(target, pushes, (lr, share));
+            return self.step_plain(target, pushes, (lr, part));
         }
-        self.step_dense(target, pushes, (lr as f32, share as f32));
+        self.step_dense(target, pushes, (lr as f32, part as f32));
         Moved { lr, factor: None }
     }
 
@@ -93,54 +101,56 @@ impl Sgd {
 
     /// `g` is the sum of `pushes` times `w`; a chunk of it at a time, so that no whole gradient is ever held.
     fn step_dense(&mut self, target: Target<'_>, pushes: &[&CheckedPayload], (lr, w): (f32, f32)) {
-        let Target { theta, mut shadow } = target;
+        let Target { theta, shadow } = target;
         let (mu, wd, nesterov) = (self.momentum, self.weight_decay, self.nesterov);
+        let entries = theta.len();
         if mu > 0.0 {
-            self.velocity.resize(theta.len(), 0.0);
+            self.velocity.resize(entries, 0.0);
         }
-        let Self {
-            gradient, velocity, ..
-        } = self;
-        theta.for_each_mut(|start, theta| {
-            let range = start..start + theta.len();
+        let places = theta.places([&mut self.velocity, shadow.unwrap_or_default()]);
+        share(&*self.crew, places, entries, |place, gradient| {
+            let theta = Arc::make_mut(place.theta);
+            let [velocity, shadow] = place.beside;
             gradient.clear();
             gradient.resize(theta.len(), 0.0);
             pushes
                 .iter()
-                .for_each(|push| push.add_scaled_within(w, start, gradient));
+                .for_each(|push| push.add_scaled_within(w, place.from, gradient));
             // In place: from the gradient to the step.
             if wd != 0.0 {
                 let decay = gradient.iter_mut().zip(&*theta);
                 decay.for_each(|(g, &t)| *g += wd * t);
             }
-            if mu > 0.0 {
-                for (g, m) in gradient.iter_mut().zip(&mut velocity[range.clone()]) {
-                    *m = mu * *m + *g;
-                    *g = if nesterov { *g + mu * *m } else { *m };
-                }
+            for (g, m) in gradient.iter_mut().zip(velocity) {
+                *m = mu * *m + *g;
+                *g = if nesterov { *g + mu * *m } else { *m };
             }
             let step = |values: &mut [f32]| values.iter_mut().zip(&*gradient).for_each(|(t, g)| *t -= lr * g);
             step(theta);
-            if let Some(shadow) = &mut shadow {
-                step(&mut shadow[range]);
-            }
+            step(shadow);
         });
     }
-}
 
-/// `theta += factor * D(push)` for each push, with the factor `-lr * w`.
-fn step_plain(target: Target<'_>, pushes: &[&CheckedPayload], (lr, w): (f64, f64)) -> Moved {
-    let factor = -(lr * w) as f32;
-    let Target { theta, mut shadow } = target;
-    for push in pushes {
-        theta.add_scaled(factor, push);
-        if let Some(shadow) = &mut shadow {
-            push.add_scaled_to(factor, shadow);
+    /// `theta += factor * D(push)` for each push, with the factor `-lr * w`.
+    fn step_plain(&self, target: Target<'_>, pushes: &[&CheckedPayload], (lr, w): (f64, f64)) -> Moved {
+        let factor = -(lr * w) as f32;
+        let Target { theta, shadow } = target;
+        let work = pushes.iter().map(|push| push.work()).sum();
+        let places = theta.places([shadow.unwrap_or_default(), &mut []]);
+        share(&*self.crew, places, work, |place, _| {
+            let (from, len) = (place.from, place.theta.len());
+            let [shadow, _] = place.beside;
+            for push in pushes.iter().filter(|push| push.touches(from, len)) {
+                push.add_scaled_within(factor, from, Arc::make_mut(place.theta));
+                if !shadow.is_empty() {
+                    push.add_scaled_within(factor, from, shadow);
+                }
+            }
+        });
+        Moved {
+            lr,
+            factor: Some(factor),
         }
-    }
-    Moved {
-        lr,
-        factor: Some(factor),
     }
 }
 
@@ -238,6 +248,54 @@ mod tests {
                 sgd.apply(target, &push(&[0.25, 0.5, -1.0]), 0.5, Version(v));
             }
             assert_eq!(theta.to_vec(), shadow);
+        }
+    }
+
+    /// Who does the last piece first.
+    #[derive(Debug)]
+    struct Backwards;
+
+    impl Crew for Backwards {
+        fn size(&self) -> usize {
+            5
+        }
+
+        fn carry_out(&self, pieces: Vec<crate::crew::Piece<'_>>) {
+            assert!(pieces.len() > 1, "there is enough to do for several");
+            pieces.into_iter().rev().for_each(|piece| piece());
+        }
+    }
+
+    #[test]
+    fn updates_do_not_depend_on_who_does_them() {
+        let n = 3 << 20;
+        let gradient: Vec<f32> = (0..n).map(|i| (i % 1013) as f32 - 500.0).collect();
+        let spec = TensorSpec {
+            name: "w".into(),
+            shape: vec![n],
+        };
+        let layout = Arc::new(Layout::new(vec![spec]).unwrap());
+        let density = crate::ids::Density::new(0.1).unwrap();
+        for codec in [Codec::Identity, Codec::TopK(density)] {
+            let payload = Encoder::new(Arc::clone(&layout), 0).encode(&gradient, codec, 0);
+            let push = payload.unwrap().check(&layout).unwrap();
+            for momentum in [0.0, 0.9] {
+                let mut config = Config::default();
+                config.optimizer.momentum = momentum;
+                let outcome = |mut sgd: Sgd| {
+                    let (mut theta, mut shadow) = (Parameters::new(&gradient, 1 << 18), gradient.clone());
+                    for v in 0..2 {
+                        let target = Target {
+                            theta: &mut theta,
+                            shadow: Some(&mut shadow),
+                        };
+                        sgd.apply_mean(target, &[&push, &push], Version(v));
+                    }
+                    (theta.to_vec(), shadow)
+                };
+                let alone = outcome(Sgd::new(&config));
+                assert!(outcome(Sgd::new(&config).with_crew(Arc::new(Backwards))) == alone);
+            }
         }
     }
 

@@ -37,6 +37,7 @@ pub use message::{
 use crate::config::{Config, Mode};
 use crate::controller::Controller;
 use crate::controller::report::Report;
+use crate::crew::Crew;
 use crate::event::{Event, RunStart};
 use crate::ids::{Generation, Version};
 use crate::initial::Digest;
@@ -133,6 +134,15 @@ impl Server {
     pub fn in_virtual_time(self) -> Self {
         Self {
             simulated: true,
+            ..self
+        }
+    }
+
+    /// Lends the server others to do the work of updates.
+    #[must_use]
+    pub fn with_crew(self, crew: Arc<dyn Crew>) -> Self {
+        Self {
+            optimizer: self.optimizer.with_crew(crew),
             ..self
         }
     }

@@ -53,6 +53,7 @@ fn check_server(config: &Config, rule: &mut Rule<'_>) {
         "server.chunk_bytes",
         "must be a multiple of 4 between 1024 and 2097152",
     );
+    rule(s.threads <= 256, "server.threads", "must be at most 256");
     rule(
         s.max_parameters > 0,
         "server.max_parameters",
