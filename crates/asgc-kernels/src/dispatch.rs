@@ -2,6 +2,7 @@
 
 /// What a kernel is built for. Each level has what those before it have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub(crate) enum Level {
     /// Any processor.
     Portable,
@@ -30,12 +31,14 @@ fn detected() -> Level {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
+#[allow(dead_code)]
 fn detected() -> Level {
     Level::Portable
 }
 
 /// The level to work at.
 #[inline]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub(crate) fn level() -> Level {
     #[cfg(test)]
     let limit = tests::LIMIT.get();

@@ -13,7 +13,8 @@ mod tests;
 
 pub use found::Found;
 
-use crate::dispatch::{Level, level};
+#[cfg(target_arch = "x86_64")]
+use crate::dispatch::{self, level};
 use crate::sums::{fold, in_range, largest_bits};
 use crate::{BLOCK, magnitude_bits};
 
@@ -29,8 +30,8 @@ pub struct Squares {
     pub rest: f64,
 }
 
-/// `u += e`, where there is an `e`, and collects into `found` what then has larger magnitude bits than `threshold`. Entry `i`
-/// has index `first + i`.
+/// `u += e`, where there is an `e`, and collects into `found` what then has larger magnitude bits than `threshold`; takes it out
+/// where `found` [began so](Found::begin_taking). Entry `i` has index `first + i`.
 ///
 /// # Panics
 /// When `e` has another length than `u`.
@@ -80,10 +81,10 @@ fn block(u: &mut [f32], e: Option<&[f32]>, at: (u32, u32), found: &mut Found) ->
     )]
     match level() {
         // SAFETY: the processor has AVX-512, as was just asked; the function itself is safe.
-        Level::Avx512 => unsafe { avx512::scan(u, e, at, (found, how), &mut sums) },
+        dispatch::Level::Avx512 => unsafe { avx512::scan(u, e, at, (found, how), &mut sums) },
         // SAFETY: the processor has AVX2, as was just asked; the function itself is safe.
-        Level::Avx2 => unsafe { avx2::scan(u, e, at, (found, how), &mut sums) },
-        Level::Portable => one_by_one(u, e, at, (found, how), &mut sums),
+        dispatch::Level::Avx2 => unsafe { avx2::scan(u, e, at, (found, how), &mut sums) },
+        dispatch::Level::Portable => one_by_one(u, e, at, (found, how), &mut sums),
     }
     #[cfg(not(target_arch = "x86_64"))]
     one_by_one(u, e, at, (found, how), &mut sums);
@@ -152,7 +153,7 @@ fn in_f64(
 /// Writes the magnitude bits up to `limit` to `out`, which is longer than `values` by a register; returns how many there are.
 fn up_to(values: &[f32], limit: u32, out: &mut [u32]) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if level() == Level::Avx512 {
+    if level() == dispatch::Level::Avx512 {
         #[expect(
             unsafe_code,
             reason = "the only way to call code for a feature that was found at run time"

@@ -1,4 +1,5 @@
 use super::*;
+use crate::dispatch::Level;
 use crate::dispatch::tests::{at, levels};
 use proptest::prelude::*;
 

@@ -311,7 +311,7 @@ mod tests {
                 path.display()
             );
         }
-        assert_eq!((names.len(), matrices.len()), (60, 8));
+        assert_eq!((names.len(), matrices.len()), (61, 8));
     }
 
     /// All files below `folder`: experiments, and matrices, which name a list of them.
